@@ -66,6 +66,30 @@ ASYNC_LOOKUP_OUTPUT_MODE = enum_option(
     "Whether the results of asynchronous lookups keep the order of their rows. With ALLOW_UNORDERED they do so only if "
     "the input has updates.",
 )
+ASYNC_SCALAR_CAPACITY = int_option(
+    "table.exec.async-scalar.max-concurrent-operations",
+    10,
+    "Most calls side by side of the asynchronous scalar functions of an operator.",
+    minimum=1,
+)
+ASYNC_SCALAR_TIMEOUT = duration_option(
+    "table.exec.async-scalar.timeout", "3 min", "How long a call of an asynchronous scalar function may take."
+)
+ASYNC_SCALAR_RETRY_STRATEGY = enum_option(
+    "table.exec.async-scalar.retry-strategy",
+    ("NO_RETRY", "FIXED_DELAY"),
+    "FIXED_DELAY",
+    "Whether an asynchronous scalar function that fails is called again.",
+)
+ASYNC_SCALAR_RETRY_DELAY = duration_option(
+    "table.exec.async-scalar.retry-delay", "100 ms", "The delay before another call."
+)
+ASYNC_SCALAR_MAX_ATTEMPTS = int_option(
+    "table.exec.async-scalar.max-attempts",
+    3,
+    "How often an asynchronous scalar function that fails is called again before the job fails.",
+    minimum=1,
+)
 UPSERT_MATERIALIZE = enum_option(
     "table.exec.sink.upsert-materialize",
     ("NONE", "AUTO", "FORCE"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flinkpy.graph.operator_specs import KeyedSpec, KeyedTwoInputSpec, OperatorSpec
-from flinkpy.sql.rex import AggregateCall, RexNode
+from flinkpy.sql.rex import AggregateCall, RexNode, UserFunctionCall
 from flinkpy.sql.session_settings import DEFAULT_SETTINGS
 from flinkpy.sql.session_settings import SessionSettings as SessionSettings
 
@@ -86,6 +86,23 @@ class CalcSpec(OperatorSpec):
     projection: tuple[RexNode, ...]
     condition: RexNode | None = None
     settings: SessionSettings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCalcSpec(OperatorSpec):
+    """Appends one column per call of an asynchronous scalar function.
+
+    Attributes:
+        calls: UserFunctionCalls whose arguments are input columns.
+        capacity, timeout_ms, max_attempts, retry_delay_ms: the options `table.exec.async-scalar.*`. No attempts
+            are no retries.
+    """
+
+    calls: tuple[UserFunctionCall, ...]
+    capacity: int = 10
+    timeout_ms: int = 180_000
+    max_attempts: int = 3
+    retry_delay_ms: int = 100
 
 
 @dataclass(frozen=True, slots=True)

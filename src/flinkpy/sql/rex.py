@@ -17,6 +17,8 @@ from flinkpy.sql.types.logical_types import LogicalType
 #: The table functions of FROM UNNEST(...), as functions of a RexCall.
 UNNEST = "UNNEST"
 UNNEST_WITH_ORDINALITY = "UNNEST WITH ORDINALITY"
+#: The kind of a UserFunctionCall of an asynchronous scalar function.
+ASYNC = "async"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class UserFunctionCall(RexNode):
     Attributes:
         name: the name under which the query calls it.
         function: the user's function object.
-        kind: "general" (a Python value per argument), "pandas" or "arrow" (vectorised).
+        kind: "general" (a Python value per argument), "pandas" or "arrow" (vectorised), or ASYNC (a coroutine).
         is_deterministic: False if the planner must not call it twice, or at planning time, for one value.
     """
 

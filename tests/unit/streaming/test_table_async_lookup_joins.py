@@ -63,7 +63,7 @@ class SlowNames(AsyncLookupFunction):
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[MailHarness]]:
     monkeypatch.setitem(globals(), "GATE", Gate())
     # Small pieces show the order of keys.
-    monkeypatch.setattr("flinkpy.streaming.async_io.async_lookup_join_operator._PIECE_ROWS", 2)
+    monkeypatch.setattr("flinkpy.streaming.async_io.async_pieces_operator._PIECE_ROWS", 2)
     harnesses: list[MailHarness] = []
     yield harnesses
     for harness in harnesses:

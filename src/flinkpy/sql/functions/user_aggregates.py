@@ -11,7 +11,7 @@ Source: pyflink.fn_execution.table.aggregate_fast, pyflink.fn_execution.table.op
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +39,14 @@ class UserAggregateFunction:
     kind: str
     argument_types: tuple[LogicalType, ...]
     result_type: LogicalType
-    _is_open: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._is_open = False
+
+    def is_deterministic(self) -> bool:
+        """True if equal rows always give the same result."""
+        check = getattr(self.function, "is_deterministic", None)
+        return True if check is None else bool(check())
 
     def is_same(self, other: UserAggregateFunction | None) -> bool:
         """True if the other one has the same function and types."""

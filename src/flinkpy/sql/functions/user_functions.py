@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from flinkpy.common.error_text import describe, format_user_traceback
-from flinkpy.common.errors import FlinkError, FunctionError, TypeMismatchError
+from flinkpy.common.errors import FlinkError, FunctionError, TypeMismatchError, UnsupportedOperationError
 from flinkpy.records.scalar_codecs import ValueMismatch
 from flinkpy.sql.functions.kernel_call import as_array
-from flinkpy.sql.rex import UserFunctionCall
+from flinkpy.sql.rex import ASYNC, UserFunctionCall
 from flinkpy.sql.types.arrow import arrow_type_of
 from flinkpy.sql.types.logical_codecs import logical_codec
 
@@ -39,6 +39,11 @@ class UserFunctionCaller:
     """Calls one user-defined function. The function is an object with `eval`, or a plain function."""
 
     def __init__(self, node: UserFunctionCall) -> None:
+        if node.kind == ASYNC:
+            raise UnsupportedOperationError(
+                f"the asynchronous function {node.name} can only be called in SELECT and WHERE",
+                details={"function": node.name},
+            )
         self._node = node
         self._eval = getattr(node.function, "eval", node.function)
         self._arrow_type = arrow_type_of(node.type)

@@ -1,8 +1,6 @@
 """AsyncLookupJoinOperator: joins each row with the rows that an AsyncLookupFunction finds for its key.
 
-A batch is cut into pieces. Each piece is a record of the AsyncWaitOperator: its keys are asked together, and it leaves
-the operator when all of them are answered, in the order of the pieces if the join is ordered. A checkpoint contains the
-pieces that are not answered; their keys are asked again after a restore.
+The keys of a piece of a batch are asked together.
 
 Source: org.apache.flink.table.runtime.operators.join.lookup.AsyncLookupJoinRunner.
 """
@@ -15,15 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.functions.async_functions import NO_RETRY_STRATEGY
-from flinkpy.graph.operator_specs import AsyncWaitSpec
 from flinkpy.graph.table_specs import LookupJoinSpec
 from flinkpy.records.batch import Batch
-from flinkpy.streaming.async_io.async_wait_operator import AsyncWaitOperator
-from flinkpy.streaming.async_io.element_queue import Chunk, Part
+from flinkpy.streaming.async_io.async_pieces_operator import AsyncPiecesOperator
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
-from flinkpy.streaming.operators.table.bundle import concatenated
 from flinkpy.streaming.operators.table.lookup_joiner import (
     Found,
     LookupJoiner,
@@ -32,13 +26,8 @@ from flinkpy.streaming.operators.table.lookup_joiner import (
     with_more,
 )
 
-#: The rows of a piece. A piece waits for its slowest key, and costs some 100 us besides its calls.
-_PIECE_ROWS = 256
-#: The number of pieces that may be in the operator before the task stops reading.
-_MAX_PIECES = 64
 
-
-class AsyncLookupJoinOperator(AsyncWaitOperator):
+class AsyncLookupJoinOperator(AsyncPiecesOperator):
     """Thread: task thread. The connector's function runs on the loop thread."""
 
     def __init__(
@@ -51,40 +40,16 @@ class AsyncLookupJoinOperator(AsyncWaitOperator):
     ) -> None:
         self._joiner = LookupJoiner(spec, input_type, context)
         calls = _Calls(spec, self._joiner)
-        waiting = AsyncWaitSpec(calls, spec.timeout_ms, _MAX_PIECES, NO_RETRY_STRATEGY, spec.ordered)
-        super().__init__(waiting, input_type, context, output, side_outputs)
+        super().__init__(calls, spec.timeout_ms, spec.ordered, input_type, context, output, side_outputs)
 
-    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        self._put(Chunk([batch.slice(start, _PIECE_ROWS) for start in range(0, batch.num_rows, _PIECE_ROWS)]))
+    def piece_of(self, batch: Batch) -> LookupRequest:
+        return self._joiner.request(batch)
 
-    def _put(self, chunk: Chunk) -> None:
-        chunk.rows = [self._joiner.request(batch) for batch in chunk.rows]
-        super()._put(chunk)
+    def batch_of(self, piece: LookupRequest) -> Batch:
+        return piece.batch
 
-    @property
-    def is_writable(self) -> bool:
-        return self._unfinished < _MAX_PIECES
-
-    @property
-    def max_batch_rows(self) -> int:
-        return _PIECE_ROWS * _MAX_PIECES
-
-    def _emit(self, parts: list[Part]) -> None:
-        made: list[Batch] = []
-        for part in parts:
-            requests = [
-                part.chunk.rows[position]
-                for begin, end in (*part.runs, (part.begin, part.end))
-                for position in range(begin, end)
-            ]
-            for request, found in zip(requests, part.results, strict=True):
-                made += self._joiner.joined(request, found)
-            self._unfinished -= part.finish()
-        if made:
-            self.output.emit(concatenated(made))
-
-    def _unfinished_records(self) -> list[tuple[list[Any], list[int] | None]]:
-        return [([request.batch for request in rows], None) for rows, _ in super()._unfinished_records()]
+    def joined(self, piece: LookupRequest, result: Found) -> list[Batch]:
+        return list(self._joiner.joined(piece, result))
 
 
 class _Calls:

@@ -19,6 +19,11 @@ from flinkpy.configuration.table_options import (
     ASYNC_LOOKUP_BUFFER_CAPACITY,
     ASYNC_LOOKUP_OUTPUT_MODE,
     ASYNC_LOOKUP_TIMEOUT,
+    ASYNC_SCALAR_CAPACITY,
+    ASYNC_SCALAR_MAX_ATTEMPTS,
+    ASYNC_SCALAR_RETRY_DELAY,
+    ASYNC_SCALAR_RETRY_STRATEGY,
+    ASYNC_SCALAR_TIMEOUT,
     IDLE_TIMEOUT,
     INTERVAL_JOIN_MIN_CLEANUP_INTERVAL,
     LOCAL_TIME_ZONE,
@@ -67,7 +72,12 @@ from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.builder import PhysicalBuilder
 from flinkpy.table.planner.physical.mini_batch_joins import with_mini_batch_joins
-from flinkpy.table.planner.physical.translation import AsyncLookupSettings, TranslationSettings, Translator
+from flinkpy.table.planner.physical.translation import (
+    AsyncLookupSettings,
+    AsyncScalarSettings,
+    TranslationSettings,
+    Translator,
+)
 from flinkpy.table.planner.physical.two_phase import in_two_phases
 from flinkpy.table.planner.plans.compiler import PlanCompiler
 from flinkpy.table.planner.plans.plan_graph import PlanGraph
@@ -176,6 +186,14 @@ class Planner:
             read_option(configuration, SINK_NOT_NULL_ENFORCER),
             read_option(configuration, SINK_TYPE_LENGTH_ENFORCER),
             read_option(configuration, SINK_KEYED_SHUFFLE),
+            AsyncScalarSettings(
+                read_option(configuration, ASYNC_SCALAR_CAPACITY),
+                read_option(configuration, ASYNC_SCALAR_TIMEOUT),
+                read_option(configuration, ASYNC_SCALAR_MAX_ATTEMPTS)
+                if read_option(configuration, ASYNC_SCALAR_RETRY_STRATEGY) == "FIXED_DELAY"
+                else 0,
+                read_option(configuration, ASYNC_SCALAR_RETRY_DELAY),
+            ),
         )
 
     # -- schemas -----------------------------------------------------------------------------------------------------

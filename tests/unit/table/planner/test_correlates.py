@@ -1,4 +1,4 @@
-"""Plans of table functions in FROM, and the calls that Flink rejects."""
+"""Plans of table functions in FROM and of asynchronous functions, and the calls that Flink rejects."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ from typing import Any
 import pytest
 
 from flinkpy.common.errors import ValidationError
-from flinkpy.table.udf import udf, udtf
+from flinkpy.table.planner.physical import nodes as ph
+from flinkpy.table.udf import udaf, udf, udtf
 from tests.unit.table.planner.planning import PlannerFixture
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Any] = {
     "split": udtf(lambda text: text.split(","), result_types="STRING"),
     "pairs": udtf(lambda text: [(0, text)], result_types=["INT", "STRING"]),
+    "longest": udaf(lambda texts: max(texts, key=len), result_type="STRING", func_type="pandas"),
     "shout": udf(lambda text: text + "!", result_type="STRING"),
 }
+
+
+async def found(key: int) -> str:
+    return str(key)
+
+
+FUNCTIONS["found"] = udf(found, result_type="STRING")
 
 
 class _Functions:
@@ -49,6 +58,20 @@ def test_a_correlation_passes_the_changes_of_its_input_on(planner: PlannerFixtur
     assert "joinType=[LEFT], changelogMode=[I,UB,UA,D]" in plan
 
 
+def test_asynchronous_functions_are_called_by_an_operator_of_their_own(planner: PlannerFixture) -> None:
+    plan = planner.plan("SELECT s, UPPER(found(id + 1)) FROM t WHERE id > 3 AND found(id + 1) <> s")
+
+    assert [line.partition("(")[0].strip("+- ") for line in plan.splitlines()[:4]] == [
+        "Calc",
+        "AsyncCalc",
+        "Calc",
+        "TableSourceScan",
+    ]
+    assert "Calc(select=[s, UPPER(async$0) AS EXPR$1], where=[<>(async$0, s)]" in plan
+    assert "AsyncCalc(select=[s, arg$2, found(arg$2) AS async$0]" in plan
+    assert "Calc(select=[s, +(id, 1) AS arg$2], where=[>(id, 3)]" in plan
+
+
 @pytest.mark.parametrize(
     ("query", "error"),
     [
@@ -67,3 +90,16 @@ def test_a_correlation_passes_the_changes_of_its_input_on(planner: PlannerFixtur
 def test_wrong_calls_are_rejected(planner: PlannerFixture, query: str, error: str) -> None:
     with pytest.raises(ValidationError, match=error):
         planner.plan(query)
+
+
+def test_compiled_plans_find_the_functions_of_users_by_name(planner: PlannerFixture) -> None:
+    statement = "INSERT INTO sink SELECT MAX(x), longest(shout(found(x))) FROM t, LATERAL TABLE(pairs(s)) AS p(x, w)"
+    text = planner.planner.compile_plan([planner.operation(statement)])
+
+    (root,) = planner.planner.load_plan(text).roots
+    aggregate = next(each for each in ph.walk(root) if isinstance(each, ph.GroupAggregate))
+    bound = aggregate.aggregates[1].user_function
+    assert bound.function is FUNCTIONS["longest"].function
+    assert [str(each) for each in bound.argument_types] == ["STRING"]
+    kinds = {type(each).__name__ for each in ph.walk(root)}
+    assert {"AsyncCalc", "Correlate"} <= kinds

@@ -5,12 +5,13 @@ Source: org.apache.flink.table.planner.codegen.CalcCodeGenerator.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
 from flinkpy.functions.table_functions import FunctionContext
-from flinkpy.graph.table_specs import CalcSpec
+from flinkpy.graph.table_specs import AsyncCalcSpec, CalcSpec
 from flinkpy.records.batch import Batch
 from flinkpy.sql.functions.evaluation import compile_expressions
 from flinkpy.sql.rex import InputRef, input_columns, moved
@@ -99,6 +100,16 @@ class CalcOperator(StreamOperator):
 
     def _compiled(self) -> list[Any]:
         return [each for each in (self._condition, self._values) if each is not None]
+
+
+def create_async_calc_operator(
+    spec: AsyncCalcSpec, input_type: Any, context: OperatorContext, output: Output, side_outputs: dict[str, Output]
+) -> StreamOperator:
+    """Returns the operator that calls asynchronous functions."""
+    # Only that package knows asyncio, so nothing here imports it by name.
+    module = import_module("flinkpy.streaming.async_io.async_calc_operator")
+    operator: StreamOperator = module.AsyncCalcOperator(spec, input_type, context, output, side_outputs)
+    return operator
 
 
 def _without_columns(num_rows: int) -> pa.RecordBatch:

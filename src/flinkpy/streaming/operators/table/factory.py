@@ -20,6 +20,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.StreamInputSpec: "stream_input_operator:StreamInputOperator",
     specs.CalcSpec: "calc_operator:CalcOperator",
     specs.WatermarkAssignerSpec: "watermark_assigner_operator:WatermarkAssignerOperator",
+    specs.AsyncCalcSpec: "calc_operator:create_async_calc_operator",
     specs.CorrelateSpec: "correlate_operator:CorrelateOperator",
     specs.ExpandSpec: "expand_operators:ExpandOperator",
     specs.ReplicateRowsSpec: "expand_operators:ReplicateRowsOperator",

@@ -8,7 +8,7 @@ from flinkpy.sql.functions import registry
 from flinkpy.sql.functions.definition import FunctionDefinition, FunctionKind, literal_value
 from flinkpy.sql.functions.user_aggregates import UserAggregateFunction
 from flinkpy.sql.parser import nodes as ast
-from flinkpy.sql.rex import RexCall, RexNode, UserFunctionCall
+from flinkpy.sql.rex import ASYNC, RexCall, RexNode, UserFunctionCall
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.errors import did_you_mean, invalid
 from flinkpy.table.planner.logical.time import as_regular
@@ -68,10 +68,11 @@ class FunctionResolver:
         """Returns the call of a scalar function. Raises: ValidationError for an unknown name or wrong arguments."""
         user = self.user(node.name)
         if user is not None:
-            if user.kind != "SCALAR":
+            if user.kind not in ("SCALAR", "ASYNC_SCALAR"):
                 raise invalid(node, f"{node.name.last} is a {user.kind.lower()} function and cannot be used here")
             kind = user.result_type(tuple(each.type for each in operands))
-            return UserFunctionCall(kind, node.name.last, user.function, operands, user.mode, user.is_deterministic)
+            mode = ASYNC if user.kind == "ASYNC_SCALAR" else user.mode
+            return UserFunctionCall(kind, node.name.last, user.function, operands, mode, user.is_deterministic)
         found = self._builtin(node.name)
         if found is None or found.kind is not FunctionKind.SCALAR:
             signature = f"{node.name.last}({', '.join(f'<{each.type}>' for each in operands)})"

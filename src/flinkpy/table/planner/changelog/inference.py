@@ -36,6 +36,7 @@ _Node = TypeVar("_Node", bound=ph.PhysicalNode)
 _Kinds = frozenset[ModifyKind]
 
 _FORWARDING = (
+    ph.AsyncCalc,
     ph.Calc,
     ph.Correlate,
     ph.LookupJoin,

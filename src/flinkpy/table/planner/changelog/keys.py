@@ -61,7 +61,9 @@ def _keys(node: ph.PhysicalNode, *, upsert: bool) -> Keys:
             return _of_join(node, upsert=upsert)
         case ph.TemporalJoin() | ph.OverAggregate():
             return _keys(node.inputs[0], upsert=upsert)
-        case ph.WatermarkAssigner() | ph.MiniBatchAssigner() | ph.DropUpdateBefore() | ph.Sort() | ph.Limit():
+        case ph.AsyncCalc() | ph.WatermarkAssigner() | ph.MiniBatchAssigner() | ph.DropUpdateBefore():
+            return _keys(node.input, upsert=upsert)
+        case ph.Sort() | ph.Limit():
             return _keys(node.input, upsert=upsert)
         case ph.SortLimit() | ph.WindowRank():
             return _keys(node.input, upsert=upsert)

@@ -29,6 +29,7 @@ from flinkpy.table.planner.logical.rex_nodes import OuterRef
 from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.accumulators import accumulator_fields, local_window_type
+from flinkpy.table.planner.physical.async_calls import split_async_calls
 from flinkpy.table.planner.physical.emit_strategy import NO_EMIT, EmitStrategy, check_no_emit, emit_strategy
 from flinkpy.table.planner.physical.interval_joins import IntervalBounds, interval_bounds
 from flinkpy.table.planner.physical.temporal_joins import check_version_keys, versions_time
@@ -126,6 +127,10 @@ class PhysicalBuilder:
                 parts += operators.conjuncts(substituted(condition, below.projection))
             condition = operators.and_(parts) if parts else None
             below = below.input
+        split = split_async_calls(below, expressions, condition)
+        if split is not None:
+            asynchronous, expressions, condition = split
+            return self._calc(asynchronous, expressions, names, condition)
         row_type = rel.row_of(names, tuple(each.type for each in expressions))
         return ph.Calc([below], row_type, expressions, condition)
 

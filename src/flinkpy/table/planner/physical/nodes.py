@@ -129,6 +129,19 @@ class Calc(PhysicalNode):
 
 
 @dataclass(eq=False)
+class AsyncCalc(PhysicalNode):
+    """Appends the results of asynchronous functions to the columns of its input."""
+
+    calls: tuple[UserFunctionCall, ...]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        names = self.input.names
+        added = zip(self.calls, self.names[len(names) :], strict=True)
+        shown = [*names, *(f"{rex_text(call, names, infix=infix)} AS {name}" for call, name in added)]
+        return [("select", f"[{', '.join(shown)}]")]
+
+
+@dataclass(eq=False)
 class WatermarkAssigner(PhysicalNode):
     rowtime: int
     watermark: RexNode

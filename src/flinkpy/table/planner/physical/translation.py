@@ -31,6 +31,7 @@ from flinkpy.table.planner.logical.nodes import Window
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.sinks import SinkTranslator, is_alone
 from flinkpy.table.planner.physical.translation_settings import AsyncLookupSettings as AsyncLookupSettings
+from flinkpy.table.planner.physical.translation_settings import AsyncScalarSettings as AsyncScalarSettings
 from flinkpy.table.planner.physical.translation_settings import TranslationSettings as TranslationSettings
 from flinkpy.table.planner.plans.uids import Uids
 
@@ -177,6 +178,19 @@ class Translator:
     @_translate.register
     def _(self, node: ph.Calc) -> Transformation:
         return self._operator(node, self._calc_spec(node.input, node.projection, node.condition, node.row_type))
+
+    @_translate.register
+    def _(self, node: ph.AsyncCalc) -> Transformation:
+        options = self._settings.async_scalar
+        spec = specs.AsyncCalcSpec(
+            node.calls,
+            options.capacity,
+            options.timeout_ms,
+            options.max_attempts,
+            options.retry_delay_ms,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
 
     @_translate.register
     def _(self, node: ph.WatermarkAssigner) -> Transformation:

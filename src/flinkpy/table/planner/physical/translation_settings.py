@@ -17,6 +17,16 @@ class AsyncLookupSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AsyncScalarSettings:
+    """`table.exec.async-scalar.*`. `max_attempts` is 0 without retries."""
+
+    capacity: int = 10
+    timeout_ms: int = 180_000
+    max_attempts: int = 3
+    retry_delay_ms: int = 100
+
+
+@dataclass(frozen=True, slots=True)
 class TranslationSettings:
     """The options of a session that operators depend on.
 
@@ -45,3 +55,4 @@ class TranslationSettings:
     on_null: str = "ERROR"
     on_length: str = "IGNORE"
     keyed_shuffle: str = "AUTO"
+    async_scalar: AsyncScalarSettings = AsyncScalarSettings()

@@ -31,11 +31,13 @@ from typing import Any
 
 from flinkpy.common.errors import TableProgramError, UnsupportedOperationError, ValidationError
 from flinkpy.common.time import Instant
-from flinkpy.sql.rex import AggregateCall, UserFunctionCall
+from flinkpy.sql.functions.user_aggregates import UserAggregateFunction
+from flinkpy.sql.rex import UserFunctionCall
 from flinkpy.sql.types.logical_types import LogicalType
 
 #: The modules whose dataclasses and enumerations a plan may hold.
 _MODULES = (
+    "flinkpy.sql.functions.user_aggregates",
     "flinkpy.sql.rex",
     "flinkpy.sql.types.logical_types",
     "flinkpy.graph.table_specs",
@@ -44,7 +46,6 @@ _MODULES = (
     "flinkpy.table.planner.physical.emit_strategy",
 )
 _FUNCTION = "function"
-_USER_FUNCTION = "user_function"
 
 
 class PlanValues:
@@ -82,16 +83,12 @@ class PlanValues:
 
     def encode_fields(self, value: Any, skipped: frozenset[str] = frozenset()) -> dict[str, Any]:
         """Returns the fields of a dataclass that differ from their defaults."""
-        if isinstance(value, UserFunctionCall):
+        if isinstance(value, (UserFunctionCall, UserAggregateFunction)):
             skipped |= {_FUNCTION}
         found: dict[str, Any] = {}
         for each in dataclasses.fields(value):
             item = getattr(value, each.name)
             if each.name in skipped or _is_default(each, item):
-                continue
-            if each.name == _USER_FUNCTION:
-                # The function has the name of the call.
-                found[_camel(each.name)] = True
                 continue
             found[_camel(each.name)] = self._encode_as(_hint(type(value), each.name), item)
         return found
@@ -146,10 +143,8 @@ class PlanValues:
             if name is None:
                 raise TableProgramError(f"The plan has the unknown field '{key}' of '{described}'.{LATER_VERSION}")
             arguments[name] = self._decode_as(_hint(cls, name), value)
-        if issubclass(cls, UserFunctionCall):
+        if issubclass(cls, (UserFunctionCall, UserAggregateFunction)):
             arguments[_FUNCTION] = self._function(arguments["name"])
-        elif issubclass(cls, AggregateCall) and arguments.get(_USER_FUNCTION):
-            arguments[_USER_FUNCTION] = self._function(arguments[_FUNCTION])
         missing = [
             _camel(each.name)
             for each in dataclasses.fields(cls)

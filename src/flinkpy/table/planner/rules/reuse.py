@@ -103,6 +103,8 @@ def _is_sharable(node: ph.PhysicalNode) -> bool:
     expressions: tuple[RexNode, ...] = ()
     if isinstance(node, ph.Calc):
         expressions = node.projection if node.condition is None else (*node.projection, node.condition)
+    if isinstance(node, ph.AsyncCalc):
+        expressions = node.calls
     if isinstance(node, ph.Correlate):
         expressions = (node.call,)
     return all(is_deterministic(each) for each in expressions)
