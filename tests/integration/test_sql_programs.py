@@ -242,3 +242,14 @@ def test_a_sink_of_files_refuses_updates_and_names_the_operator(tables: TableEnv
     )
     with pytest.raises(Exception, match=r"doesn't support consuming update changes.*GroupAggregate"):
         tables.execute_sql("INSERT INTO counts SELECT item, COUNT(*) FROM orders GROUP BY item")
+
+
+def test_a_table_is_created_and_replaced_by_queries(tables: TableEnvironment, tmp_path: Path) -> None:
+    def options(name: str) -> str:
+        return f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path / name}', 'format' = 'csv')"
+
+    declared = "note STRING, id DOUBLE"
+    tables.execute_sql(f"CREATE TABLE kept ({declared}) {options('first')} AS SELECT id FROM orders").wait()
+    assert rows(tables, "SELECT id, note FROM kept WHERE id = 3") == [[3.0, ""]]
+    tables.execute_sql(f"REPLACE TABLE kept {options('second')} AS SELECT id AS n FROM kept WHERE id < 3").wait()
+    assert sorted(rows(tables, "SELECT n FROM kept")) == [[1.0], [2.0]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import UnsupportedOperationError, ValidationError
+from flinkpy.common.errors import ValidationError
 from flinkpy.common.types import Row
 from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
@@ -21,7 +21,13 @@ from flinkpy.sql.types.logical_types import BigIntType
 from flinkpy.sql.types.logical_types import RowType as LogicalRowType
 from flinkpy.table.catalog.catalog import Catalog
 from flinkpy.table.catalog.catalog_manager import CatalogManager
-from flinkpy.table.catalog.catalog_tables import CatalogFunction, ContextResolvedTable, InlineTable, QueryView
+from flinkpy.table.catalog.catalog_tables import (
+    CatalogFunction,
+    CatalogTable,
+    ContextResolvedTable,
+    InlineTable,
+    QueryView,
+)
 from flinkpy.table.catalog.function_catalog import FunctionCatalog
 from flinkpy.table.catalog.identifiers import ObjectIdentifier
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
@@ -158,30 +164,39 @@ class TableEnvironment:
                 return [self._planner.bind_insert(each) for each in inserts]
             case ast.Execute(statement=inner):
                 return self._operations(inner)
+            case ast.CreateTable(query=query) if query is not None:
+                return [self._table_as(statement)[1]]
         raise ValidationError(f"EXPLAIN needs a query, an INSERT or a STATEMENT SET, not {type(statement).__name__}.")
 
     def _create_table_as(self, statement: ast.CreateTable) -> TableResult:
-        """Creates the table of CREATE TABLE ... AS, then inserts the rows of its query."""
-        from dataclasses import replace
+        """Creates or replaces the table of CREATE TABLE ... AS, then inserts the rows of its query."""
+        table, insert = self._table_as(statement)
+        identifier = table.identifier
+        assert isinstance(table.table, CatalogTable)
+        known = self._catalogs.get_table(identifier)
+        if statement.mode != "CREATE":
+            if known is None and statement.mode == "REPLACE":
+                raise ValidationError(
+                    f"The table {identifier.as_summary_string()} to be replaced doesn't exist. You can try to use "
+                    "CREATE TABLE AS statement or CREATE OR REPLACE TABLE AS statement."
+                )
+            if known is not None:
+                self._catalogs.drop_table(identifier, False)
+        if statement.temporary:
+            created = self._catalogs.create_temporary_table(identifier, table.table, statement.if_not_exists)
+        else:
+            created = self._catalogs.create_table(identifier, table.table, statement.if_not_exists)
+        return self.execute_inserts([insert]) if created else TableResult.ok()
 
+    def _table_as(self, statement: ast.CreateTable) -> tuple[ContextResolvedTable, Any]:
+        """Returns the table that the statement makes, which no catalog has yet, and the plan of its INSERT."""
         assert statement.query is not None
         query = self._planner.bind(statement.query)
-        declared = self._statements.declared_table(replace(statement, query=None))
-        if declared.schema.columns or statement.column_names:
-            raise UnsupportedOperationError("flinkpy does not have CREATE TABLE ... AS with declared columns yet")
-        builder = Schema.new_builder()
-        for each in self._planner.row_type(query).fields:
-            builder.column(each.name, each.type)
-        columns = builder.build().columns
-        table = replace(declared, schema=Schema(columns, declared.schema.watermarks, declared.schema.primary_key))
+        table = self._statements.table_as_query(statement, self._planner.stored_row_type(query))
         identifier = self._catalogs.qualify(statement.name.parts)
-        if statement.temporary:
-            created = self._catalogs.create_temporary_table(identifier, table, statement.if_not_exists)
-        else:
-            created = self._catalogs.create_table(identifier, table, statement.if_not_exists)
-        if not created:
-            return TableResult.ok()
-        return self.execute_inserts([self._planner.insert_into(identifier.parts, query)])
+        name = f"table '{identifier.as_summary_string()}'"
+        resolved = ContextResolvedTable(identifier, table, self._catalogs.resolve_schema(table.schema, name))
+        return resolved, self._planner.insert_by_name(resolved, query)
 
     def sql_query(self, query: str) -> Table:
         """Returns the table of a query.

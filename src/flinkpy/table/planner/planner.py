@@ -268,6 +268,23 @@ class Planner:
         """Returns the plan that writes a query to a table."""
         return self._sink(self._table(None, parts), query, (), {}, overwrite=overwrite)
 
+    def stored_row_type(self, operation: rel.RelNode) -> RowType:
+        """Returns the rows of a query as a table can store them: event and processing times are plain timestamps."""
+        fields = operation.row_type.fields
+        return RowType(tuple(replace(each, type=as_regular(each.type)) for each in fields), nullable=False)
+
+    def insert_by_name(self, table: ContextResolvedTable, query: rel.RelNode) -> rel.Sink:
+        """Returns the plan that writes the columns of a query to those of the same names, and NULL to the others."""
+        written = table.resolved_schema.to_sink_row_type().names
+        places = [place for place, name in enumerate(query.names) if name in written]
+        chosen = query
+        if len(places) < query.width:
+            references = query.references()
+            chosen = rel.Project(
+                query, tuple(references[each] for each in places), tuple(query.names[each] for each in places)
+            )
+        return self._sink(table, chosen, chosen.names, {}, overwrite=False)
+
     def is_insert(self, operation: rel.RelNode) -> bool:
         """True for the plan of an INSERT."""
         return isinstance(operation, rel.Sink)

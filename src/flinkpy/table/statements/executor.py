@@ -30,6 +30,7 @@ from flinkpy.table.schema import Schema
 from flinkpy.table.statements import alterations, listings
 from flinkpy.table.statements.declarations import merged_like, options_of, table_of
 from flinkpy.table.statements.refusals import refusal
+from flinkpy.table.statements.table_as_query import schema_as_query
 from flinkpy.table.table_config import TableConfig
 from flinkpy.table.table_result import TableResult
 
@@ -86,13 +87,18 @@ class StatementExecutor:
     def declared_table(self, statement: ast.CreateTable) -> CatalogTable:
         """Returns the table that the statement declares, with the parts of LIKE. Raises: ValidationError."""
         if statement.mode != "CREATE":
-            raise UnsupportedOperationError(f"{statement.mode} TABLE needs AS, and flinkpy does not replace tables yet")
+            raise ValidationError(f"{statement.mode} TABLE needs a query: {statement.mode} TABLE ... AS SELECT ...")
         table = table_of(statement, self._session.bind_type)
         if statement.like is not None:
             source = self._catalogs.get_table_or_error(statement.like.table.parts)
             if not isinstance(source.table, CatalogTable):
                 raise ValidationError(f"LIKE needs a table, and {source.identifier} is a view.")
             table = merged_like(source.table, table, statement.like.options)
+        return self._checked(table)
+
+    @staticmethod
+    def _checked(table: CatalogTable) -> CatalogTable:
+        """Returns the table. Raises: ValidationError if it is partitioned by a column that it does not have."""
         columns = {column.name for column in table.schema.columns}
         for kind, names in (("partition", table.partition_keys), ("bucket", (table.distribution or (0, 0, ()))[2])):
             unknown = [name for name in names if name not in columns]
@@ -102,6 +108,12 @@ class StatementExecutor:
                     f"[{', '.join(repr(each) for each in sorted(columns))}]"
                 )
         return table
+
+    def table_as_query(self, statement: ast.CreateTable, query: RowType) -> CatalogTable:
+        """Returns the table that CREATE TABLE ... AS makes for the rows of its query. Raises: ValidationError."""
+        table = table_of(statement, self._session.bind_type)
+        schema = schema_as_query(query, table.schema, [each.last for each in statement.column_names])
+        return self._checked(replace(table, schema=schema))
 
     @execute.register
     def _(self, statement: ast.CreateView) -> TableResult:
