@@ -15,6 +15,7 @@ from streaming_fakes import OperatorHarness
 
 from flinkpy.common.errors import InternalError, TableRuntimeError
 from flinkpy.graph.table_specs import EngineFunction, EngineQuerySpec, EngineTable, FinalRowsSpec, SortField
+from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.sql.rex import InputRef, RexCall
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.arrow import schema_of
@@ -32,11 +33,16 @@ def engine_query(query: str, output: Any, *inputs: Any, functions: tuple[EngineF
 
 
 def ended(harness: OperatorHarness, num_inputs: int = 1) -> list[Change]:
+    """Ends the inputs. Event time must not pass before the rows, which would then be late."""
+    harness.watermark(MAX_WATERMARK)
+    assert harness.output.items == []
     for place in range(num_inputs):
         harness.operator.end_input(place)
     harness.operator.finish()
     harness.operator.close()
-    return [change for batch in harness.output.items for change in to_changes(batch)]
+    *batches, watermark = harness.output.items
+    assert watermark == Watermark(MAX_WATERMARK)
+    return [change for batch in batches for change in to_changes(batch)]
 
 
 # -- DuckDB ----------------------------------------------------------------------------------------------------------

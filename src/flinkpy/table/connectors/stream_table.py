@@ -53,5 +53,10 @@ class StreamTableSource(ScanTableSource):
         fields = (*self.row_type.fields, RowField(_ROWTIME, LocalZonedTimestampType(3)))
         return replace(self, row_type=RowType(fields, nullable=False), has_rowtime=True)
 
+    @property
+    def is_bounded(self) -> bool:
+        # The job that has the stream is checked as a whole.
+        return True
+
     def source(self) -> SourceBase:
         raise InternalError("a DataStream has an operator and no source; the translator of plans reads it")

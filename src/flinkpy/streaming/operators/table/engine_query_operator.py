@@ -20,6 +20,7 @@ from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import FlinkError, UnsupportedOperationError
 from flinkpy.graph.table_specs import EngineQuerySpec
 from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.streaming.mailbox.task_mailbox import Mail
 from flinkpy.streaming.operators.lane_border import as_columnar
@@ -50,6 +51,7 @@ class EngineQueryOperator(StreamOperator):
         self._session: EngineSession | None = None
         self._query: _QueryThread | None = None
         self._is_complete = False
+        self._watermark: Watermark | None = None
 
     def open(self) -> None:
         spec = self._spec
@@ -74,6 +76,10 @@ class EngineQueryOperator(StreamOperator):
             rows = as_columnar(batch, self._spec.input_types[input_index]).values
             self.session.insert(self._spec.tables[input_index].name, rows)
 
+    def process_watermark(self, watermark: Watermark) -> None:
+        """Holds the watermark back: all rows are still to come."""
+        self._watermark = watermark
+
     def end_input(self, input_index: int) -> None:
         self._num_open_inputs -= 1
         if not self._num_open_inputs:
@@ -93,6 +99,8 @@ class EngineQueryOperator(StreamOperator):
                 self.output.emit(Batch(found))
             else:
                 self._is_complete = True
+                if self._watermark is not None:
+                    self.emit_to_all(self._watermark)
 
     @property
     def is_drained(self) -> bool:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from flinkpy.common.errors import InternalError
 from flinkpy.graph.table_specs import FinalRowsSpec
 from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.table.order_codes import order_codes
@@ -45,6 +46,7 @@ class FinalRowsOperator(StreamOperator):
         self._weights: list[np.ndarray] = []
         self._num_changes = 0
         self._num_kept = 0
+        self._watermark: Watermark | None = None
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         columns = columns_of(batch, self._input_type)
@@ -56,6 +58,10 @@ class FinalRowsOperator(StreamOperator):
             self._batches, self._weights = rows.to_batches(), [np.ones(rows.num_rows, dtype=np.int64)]
             self._num_changes = self._num_kept = rows.num_rows
 
+    def process_watermark(self, watermark: Watermark) -> None:
+        """Holds the watermark back: all rows are still to come."""
+        self._watermark = watermark
+
     def finish(self) -> None:
         rows = self._rows()
         self._batches, self._weights = [], []
@@ -64,6 +70,8 @@ class FinalRowsOperator(StreamOperator):
             rows = rows.take(pa.array(np.argsort(order_codes(keys, self._spec.order), kind="stable")))
         for each in rows.combine_chunks().to_batches():
             emit_columns(self.output, self._schema, each.columns, None)
+        if self._watermark is not None:
+            self.emit_to_all(self._watermark)
 
     def _rows(self) -> pa.Table:
         """Returns the rows that remain, in the order in which they came first."""
