@@ -413,6 +413,8 @@ class Planner:
 
         Raises: UnsupportedOperationError if a plan cannot hold what the INSERTs use.
         """
+        if not self.is_streaming:
+            raise TableProgramError("The compiled plan feature is not supported in batch mode.")
         options = {key: value for key, value in self._configuration.to_dict().items() if _is_of_operators(key)}
         options[LOCAL_TIME_ZONE.key] = self._config.get_local_timezone()
         return PlanCompiler(self._context()).compile(self._shared(self._physical(operations)), options)

@@ -140,3 +140,15 @@ def test_an_engine_that_is_not_installed_is_named(tables: PlannerFixture, monkey
     tables.configuration.set_string("table.exec.batch.engine", "DUCKDB")
     with pytest.raises(ValidationError, match=r"pip install 'flinkpy\[duckdb\]'"):
         plan(tables, "SELECT COUNT(*) FROM a")
+
+
+def test_joins_by_approximate_numbers_are_left_to_the_operators(tables: PlannerFixture) -> None:
+    tables.table("f", "x DOUBLE", "n BIGINT")
+    found = plan(tables, "SELECT l.n FROM f l JOIN f r ON l.x = r.x")
+    assert not isinstance(found, ph.EngineQuery)
+    assert any(isinstance(each, ph.Join) for each in ph.walk(found))
+
+
+def test_batch_plans_are_not_compiled(tables: PlannerFixture) -> None:
+    with pytest.raises(TableProgramError, match="not supported in batch mode"):
+        tables.planner.compile_plan([])

@@ -23,6 +23,8 @@ from flinkpy.sql.types.arrow import arrow_type_of, schema_of
 
 #: Rows that are given to the engine at once. Each time costs about a millisecond.
 _INSERT_ROWS = 1 << 17
+#: Characters of patterns of file names.
+_PATTERN = frozenset("*?[]{}")
 #: The rows of a batch of the result: 16 of the engine's vectors.
 RESULT_ROWS = 1 << 15
 
@@ -110,13 +112,15 @@ class EngineSession:
         """
         paths = [path for path, _ in files.source.list_files()]
         schema = schema_of(files.row_type.row_type)
-        if paths and all(_has_columns(path, files.columns, schema) for path in paths):
+        if paths and all(_is_plain(path) and _has_columns(path, files.columns, schema) for path in paths):
             listed = ", ".join(_quoted(path) for path in paths)
             columns = ", ".join(
                 f'CAST("{name.replace(chr(34), chr(34) * 2)}" AS {kind}) AS c{place}'
                 for place, (name, kind) in enumerate(zip(files.columns, files.engine_types))
             )
-            self._run(f"CREATE VIEW {files.name} AS SELECT {columns} FROM read_parquet([{listed}])")
+            self._run(
+                f"CREATE VIEW {files.name} AS SELECT {columns} FROM read_parquet([{listed}], hive_partitioning = false)"
+            )
             return
         self.add_table(EngineTable(files.name, files.engine_types))
         for split in files.source.list_splits(1):
@@ -188,6 +192,11 @@ class EngineSession:
         self._waiting.clear()
         self._connection.close()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _is_plain(path: str) -> bool:
+    """True for a path that the engine does not take for a pattern."""
+    return _PATTERN.isdisjoint(path)
 
 
 def _quoted(text: str) -> str:

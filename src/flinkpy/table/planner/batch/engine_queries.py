@@ -206,6 +206,10 @@ class QueryRenderer:
 
     @_render.register
     def _(self, node: rel.Join) -> _Select:
+        for each in operators.conjuncts(node.condition):
+            if _is_equality_of_floats(each):
+                # A kernel would compare each pair of rows. The operators have a hash table.
+                raise NotInEngine("a join by approximate numbers")
         left, right = self._select(node.left), self._select(node.right)
         left, right = (self._as_table(each) if each.tail or not each.is_simple else each for each in (left, right))
         if node.join_type is JoinType.INNER:
@@ -255,6 +259,11 @@ class QueryRenderer:
 
     def _as_table(self, select: _Select) -> _Select:
         return self._closed(select.text(), len(select.columns))
+
+
+def _is_equality_of_floats(node: RexNode) -> bool:
+    is_equality = isinstance(node, RexCall) and node.function in ("=", "IS NOT DISTINCT FROM")
+    return is_equality and any(each.type.root in of.APPROXIMATE_NUMERIC for each in node.operands)
 
 
 def _are_columns(columns: Sequence[str]) -> bool:

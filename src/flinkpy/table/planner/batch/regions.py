@@ -77,7 +77,7 @@ class _Cutter:
             if found is not None:
                 assert isinstance(leaf, rel.Scan)
                 files.append(found)
-                scans.append(f"{'.'.join(leaf.table.identifier.parts)}{list(found.columns)}".replace("'", ""))
+                scans.append(_scan_text(leaf, found))
             else:
                 parts.append(self.cut(leaf))
                 tables.append(EngineTable(name, _engine_types(leaf)))
@@ -93,6 +93,12 @@ def _is_renderable(node: rel.RelNode) -> bool:
     except NotInEngine:
         return False
     return True
+
+
+def _scan_text(node: rel.Scan, files: EngineFiles) -> str:
+    """Returns the table, its columns and its paths, which an OPTIONS hint may have changed."""
+    table = node.table.identifier.as_summary_string()
+    return f"{table}({', '.join(files.columns)}) AT {', '.join(files.source.paths)}"
 
 
 def _engine_types(node: rel.RelNode) -> tuple[str, ...]:
