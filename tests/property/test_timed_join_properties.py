@@ -183,7 +183,7 @@ class ReferenceTemporalJoin:
 
     def _version(self, left: Change) -> Change | None:
         times = [time for time in self._versions.get(left[1], {}) if time <= left[2]]
-        if left[1] is None or not times:
+        if not times or (left[1] is None and self._spec.filter_nulls[0]):
             return None
         found = self._versions[left[1]][max(times)]
         if found[0] in ("-U", "-D"):
@@ -210,14 +210,17 @@ class ReferenceTemporalJoin:
         return out
 
     def num_rows(self) -> int:
-        return sum(map(len, (self._left, *(each for key, each in self._versions.items() if key is not None))))
+        kept = [each for key, each in self._versions.items() if key is not None or not self._spec.filter_nulls[0]]
+        return sum(map(len, (self._left, *kept)))
 
 
 _KINDS = st.lists(st.sampled_from(["+I", "+I", "-U", "+U", "-D"]), min_size=25, max_size=25)
 
 
 @settings(max_examples=40, deadline=None)
-@given(*_PLAN, _KINDS, st.sampled_from([JoinType.INNER, JoinType.LEFT]), st.sampled_from([None, _SMALLER]))
+@given(
+    *_PLAN, _KINDS, st.sampled_from([JoinType.INNER, JoinType.LEFT]), st.sampled_from([None, _SMALLER]), st.booleans()
+)
 def test_a_temporal_join_emits_the_rows_of_a_join_record_by_record(
     backend: str,
     events: list[Event],
@@ -226,8 +229,10 @@ def test_a_temporal_join_emits_the_rows_of_a_join_record_by_record(
     kinds: list[str],
     join_type: JoinType,
     condition: Any,
+    filters_nulls: bool,
 ) -> None:
-    spec = TemporalJoinSpec(_SELECTORS, join_type, (0,), (0,), (True,), 1, 1, condition, input_types=(_LEFT, _RIGHT))
+    types = (_LEFT, _RIGHT)
+    spec = TemporalJoinSpec(_SELECTORS, join_type, (0,), (0,), (filters_nulls,), 1, 1, condition, input_types=types)
     reference = ReferenceTemporalJoin(spec)
     changes = [(side, value if side is None else (kind, *value)) for (side, value), kind in zip(events, kinds)]
     subtasks = run(spec, backend, rising(changes), cuts, restarts, reference)

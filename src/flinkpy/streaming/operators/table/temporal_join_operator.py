@@ -14,8 +14,8 @@ A time-to-live ends the state of a key, left rows included, when nothing has hap
 
 Source: org.apache.flink.table.runtime.operators.join.temporal.{TemporalRowTimeJoinOperator,
 BaseTwoInputStreamOperatorWithStateRetention}.
-Differs: rows are emitted in the order of their arrival; in Flink only those of one key. NULL in a key joins nothing.
-State that has outlived its time-to-live is gone at once; in Flink it may stay for half of that time longer.
+Differs: rows are emitted in the order of their arrival; in Flink only those of one key. State that has outlived its
+time-to-live is gone at once; in Flink it may stay for half of that time longer.
 """
 
 from __future__ import annotations

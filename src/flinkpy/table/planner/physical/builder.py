@@ -366,7 +366,7 @@ class PhysicalBuilder:
         right_time = versions_time(left, right, left_time)
         keys, rest = _join_keys(operators.conjuncts(node.condition), node.left.width)
         check_version_keys(left, right, [(a, b) for a, b, _ in keys])
-        left_keys, right_keys, filters = _split_keys(keys)
+        left_keys, right_keys, _ = _split_keys(keys)
         joined = rel.join_row_type(left.row_type, right.row_type, JoinType.INNER)
         return ph.TemporalJoin(
             [self._exchange(left, left_keys), self._exchange(right, right_keys)],
@@ -374,7 +374,8 @@ class PhysicalBuilder:
             node.join_type,
             left_keys,
             right_keys,
-            filters,
+            # Flink finds the version of a NULL key for a NULL key, though `=` is unknown for them.
+            (False,) * len(keys),
             node.condition,
             operators.and_([self._regular_calls(_retyped_by(each, joined)) for each in rest]) if rest else None,
             left_time,
