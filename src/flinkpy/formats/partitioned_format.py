@@ -158,6 +158,8 @@ class PartitionedFormat(BulkFormat):
 
     #: A format that an earlier release has pickled has no such attribute.
     default_name = DEFAULT_PARTITION
+    #: The values of the partitions that are read; None for all. An earlier release has pickled none either.
+    partitions: frozenset[tuple[Any, ...]] | None = None
 
     def __init__(
         self,
@@ -225,6 +227,20 @@ class PartitionedFormat(BulkFormat):
         changed.predicate = predicate
         return changed
 
+    def limited_to(self, partitions: Sequence[Mapping[str, str | None]]) -> PartitionedFormat:
+        """Returns the format that reads these partitions only.
+
+        Args:
+            partitions: for each of them the texts of its values by column; None for null.
+        """
+        columns = list(zip(self.partition_type.get_field_names(), self.partition_type.get_field_types()))
+        changed = copy.copy(self)
+        changed.partitions = frozenset(
+            tuple(None if (text := each[name]) is None else _PARSERS[kind](text) for name, kind in columns)
+            for each in partitions
+        )
+        return changed
+
     def open(self, split: FileSourceSplit, max_batch_rows: int) -> FileBatchReader:
         names = self.partition_type.get_field_names()
         values = dict(zip(names, self.values_of(split.path)))
@@ -232,13 +248,17 @@ class PartitionedFormat(BulkFormat):
         return _PartitionedReader(content, self.file_format.produced_type, self.row_type, values)
 
     def may_have_records(self, path: str) -> bool:
-        """False if the predicate is true for no record in the file, or in the files below the directory (`a/b=1/`).
+        """False if no record in the file, or in the files below the directory (`a/b=1/`), is needed.
 
         Raises: InputFormatError.
         """
-        if self.predicate is None:
+        if self.predicate is None and self.partitions is None:
             return True
         known = self._values_by_name(path)
+        if self.partitions is not None and not any(self._fits(each, known) for each in self.partitions):
+            return False
+        if self.predicate is None:
+            return True
 
         def bounds_of(column: str) -> Bounds | None:
             if column not in known:
@@ -247,6 +267,10 @@ class PartitionedFormat(BulkFormat):
             return Bounds(value, value, has_nulls=value is None, has_values=value is not None, is_exact=True)
 
         return may_be_true(self.predicate, bounds_of)
+
+    def _fits(self, partition: tuple[Any, ...], known: Mapping[str, Any]) -> bool:
+        names = self.partition_type.get_field_names()
+        return all(name not in known or known[name] == value for name, value in zip(names, partition))
 
     def values_of(self, path: str) -> tuple[Any, ...]:
         """Returns the values of the partition columns of a file.

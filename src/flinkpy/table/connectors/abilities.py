@@ -51,7 +51,7 @@ class FilterPushDown:
 class PartitionPushDown:
     """The source reads these partitions only. Each is a tuple of (column, value) pairs."""
 
-    partitions: tuple[tuple[tuple[str, str], ...], ...]
+    partitions: tuple[tuple[tuple[str, str | None], ...], ...]
 
     def apply(self, connector: Any) -> Any:
         return connector.with_partitions([dict(each) for each in self.partitions])

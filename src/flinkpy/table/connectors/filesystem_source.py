@@ -11,9 +11,11 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.errors import InputNotFoundError
 from flinkpy.connectors.file_source import READ_BATCH_ROWS, FileSource, is_visible
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FileFormat, FileSourceSplit
 from flinkpy.formats.input_files import is_remote, modified_ms
+from flinkpy.formats.partitioned_format import PartitionedFormat
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import LogicalType, RowField, RowType
@@ -174,6 +176,11 @@ class _LogicalReader:
         self._content.close()
 
 
+def _partition_text(value: Any) -> str | None:
+    """Returns the value of a partition column as text; None for NULL."""
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class FileLookupFunction(LookupFunction):
     """Looks up rows of files, which it reads as a whole when it is opened.
 
@@ -293,6 +300,23 @@ class FileSystemTableSource(ScanTableSource, LookupTableSource):
         is_local = "://" not in self.path or self.path.startswith("file://")
         is_whole = self.monitor_interval_ms is None and self.path_pattern is None and not self.metadata_keys
         return self.source() if self.is_plain_parquet and is_local and is_whole else None
+
+    def partitions(self) -> list[dict[str, str | None]] | None:
+        if not isinstance(self.reader, PartitionedFormat) or self.monitor_interval_ms is not None:
+            # A directory that is watched may get partitions later.
+            return None
+        names = self.reader.partition_type.get_field_names()
+        try:
+            files = self._source(None).list_files()
+        except InputNotFoundError:
+            # The job tells of it, where the directory may exist.
+            return None
+        found = dict.fromkeys(self.reader.values_of(path) for path, _ in files)
+        return [{name: _partition_text(value) for name, value in zip(names, values)} for values in found]
+
+    def with_partitions(self, partitions: list[dict[str, str | None]]) -> ScanTableSource | None:
+        assert isinstance(self.reader, PartitionedFormat)
+        return replace(self, reader=self.reader.limited_to(partitions))
 
     def lookup_function(self, keys: tuple[int, ...]) -> LookupFunction:
         return FileLookupFunction(self._source(None), keys, self.reload_interval_ms)

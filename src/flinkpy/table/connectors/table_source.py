@@ -116,11 +116,11 @@ class ScanTableSource(DynamicTableSource):
         """Returns a source that makes watermarks per split."""
         return None
 
-    def partitions(self) -> list[dict[str, str]] | None:
-        """Returns the partitions, each as column names and values; None if the source cannot list them."""
+    def partitions(self) -> list[dict[str, str | None]] | None:
+        """Returns the partitions, each as column names and values as text; None if the source cannot list them."""
         return None
 
-    def with_partitions(self, partitions: list[dict[str, str]]) -> ScanTableSource | None:
+    def with_partitions(self, partitions: list[dict[str, str | None]]) -> ScanTableSource | None:
         """Returns a source of some of the partitions."""
         return None
 

@@ -344,7 +344,7 @@ class Planner:
         context = self._context()
         materialize = read_option(self._configuration, UPSERT_MATERIALIZE)
         requires_clause = self.is_streaming and read_option(self._configuration, SINK_REQUIRE_ON_CONFLICT)
-        settings = OptimizerSettings.of(self._configuration, is_streaming=self.is_streaming)
+        settings = OptimizerSettings.of(self._configuration, context.settings, is_streaming=self.is_streaming)
         plans = []
         for operation in operations:
             optimised = optimise(operation, settings)

@@ -15,6 +15,7 @@ from flinkpy.configuration.table_options import (
     DISTINCT_AGG_SPLIT_BUCKET_NUM,
     DISTINCT_AGG_SPLIT_ENABLED,
 )
+from flinkpy.sql.session_settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +23,15 @@ class OptimizerSettings:
     """The settings.
 
     Attributes:
+        session: the settings that the values of expressions depend on.
         distinct_buckets: the buckets into which aggregates of distinct values are split; None not to split them.
     """
 
+    session: SessionSettings
     distinct_buckets: int | None = None
 
     @classmethod
-    def of(cls, configuration: Any, *, is_streaming: bool) -> OptimizerSettings:
+    def of(cls, configuration: Any, session: SessionSettings, *, is_streaming: bool) -> OptimizerSettings:
         """Reads the options. Raises: ValidationError for one that asks for what flinkpy does not have."""
         if read_option(configuration, DELTA_JOIN_STRATEGY) == "FORCE":
             raise ValidationError(
@@ -37,4 +40,4 @@ class OptimizerSettings:
                 details={"option": DELTA_JOIN_STRATEGY.key},
             )
         splits = is_streaming and read_option(configuration, DISTINCT_AGG_SPLIT_ENABLED)
-        return cls(read_option(configuration, DISTINCT_AGG_SPLIT_BUCKET_NUM) if splits else None)
+        return cls(session, read_option(configuration, DISTINCT_AGG_SPLIT_BUCKET_NUM) if splits else None)

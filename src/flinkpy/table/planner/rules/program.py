@@ -11,6 +11,7 @@ from flinkpy.table.planner.rules.filters import merge_projections, push_filters,
 from flinkpy.table.planner.rules.grouping_sets import expand_grouping_sets
 from flinkpy.table.planner.rules.join_conditions import derive_join_filters, factor_conditions
 from flinkpy.table.planner.rules.optimizer_settings import OptimizerSettings
+from flinkpy.table.planner.rules.partitions import push_partitions
 from flinkpy.table.planner.rules.pruning import prune_columns
 from flinkpy.table.planner.rules.ranks import constant_ranks, recognise_ranks
 from flinkpy.table.planner.rules.set_operations import replace_set_operations
@@ -44,4 +45,5 @@ def optimise(plan: rel.RelNode, settings: OptimizerSettings) -> rel.RelNode:
         plan = split_distinct_aggregates(plan, settings.distinct_buckets)
     plan = prune_columns(plan)
     plan = merge_projections(plan)
+    plan = push_partitions(plan, settings.session)
     return push_into_sources(plan)
