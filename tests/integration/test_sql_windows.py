@@ -126,3 +126,34 @@ def test_group_windows_send_early_results(tables: TableEnvironment) -> None:
         changes = [(str(row.get_row_kind()), *row) for row in found if row[0] == "b"]
     assert changes == [("+I", "b", 1), ("-U", "b", 1), ("+U", "b", 2), ("+I", "b", 1)]
     assert sorted(tables.sql_query(query).to_arrow().column("n").to_pylist()) == [1, 1, 1, 2, 3]
+
+
+def test_sessions_are_tables_of_their_own(tables: TableEnvironment) -> None:
+    session = "TABLE(SESSION(TABLE bids PARTITION BY item, DESCRIPTOR(ts), INTERVAL '4' SECOND))"
+    start = "EXTRACT(SECOND FROM window_start)"
+    assert sorted(rows(tables, f"SELECT {start}, item, price FROM {session} WHERE price > 3")) == [
+        (1, "a", 4),
+        (1, "a", 4),
+        (1, "a", 7),
+        (8, "b", 9),
+        (25, "c", 5),
+    ]
+    query = f"SELECT {start}, item, COUNT(*) FROM {session} {{}} GROUP BY item, window_start, window_end"
+    assert sorted(rows(tables, query.format(""))) == [(1, "a", 3), (2, "b", 1), (8, "b", 2), (11, "a", 1), (25, "c", 1)]
+    assert sorted(rows(tables, query.format("WHERE price > 3"))) == [(1, "a", 3), (8, "b", 1), (25, "c", 1)]
+    shared = query.replace("TABLE bids PARTITION BY item,", "TABLE bids,").format("")
+    assert sorted(rows(tables, shared)) == [(1, "a", 4), (1, "b", 3), (25, "c", 1)]
+
+
+def test_windows_take_updates(tables: TableEnvironment) -> None:
+    tables.execute_sql(
+        """
+        CREATE TEMPORARY VIEW latest AS SELECT item, price, ts FROM (
+          SELECT *, ROW_NUMBER() OVER (PARTITION BY item, price ORDER BY ts DESC) AS n FROM bids) WHERE n = 1
+        """
+    )
+    query = """
+        SELECT EXTRACT(SECOND FROM window_start), COUNT(*), SUM(DISTINCT price), MAX(price), COUNT(DISTINCT item)
+        FROM TABLE(TUMBLE(TABLE latest, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+    """
+    assert sorted(rows(tables, query)) == [(0, 4, 22, 9, 2), (10, 2, 4, 3, 2), (20, 1, 5, 5, 1)]

@@ -22,6 +22,7 @@ _COLUMNS: dict[str, lt.LogicalType] = {
     "key": lt.VarCharType(),
     "time": lt.TimestampType(precision=3),
     "number": lt.BigIntType(),
+    "window_start": lt.TimestampType(precision=3),
     "window_end": lt.TimestampType(precision=3),
 }
 _INPUT = type_info(**_COLUMNS)
@@ -36,7 +37,8 @@ def _at(time_ms: int) -> dt.datetime:
 
 
 def _change(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return ("+I", row[0], _at(row[1]), row[2], _at(row[1] // 10 * 10 + 10))
+    start = row[1] // 10 * 10
+    return ("+I", row[0], _at(row[1]), row[2], _at(start), _at(start + 10))
 
 
 def _run(
@@ -72,7 +74,7 @@ def _run(
         if batch:
             subtasks.process(batch)
         before_end = len(subtasks.output)
-        assert all(change[4] <= _at(progress + 1) for change in subtasks.output[:before_end])
+        assert all(change[5] <= _at(progress + 1) for change in subtasks.output[:before_end])
         subtasks.watermark(MAX_WATERMARK)
         return subtasks.finish(), kept
 
@@ -101,7 +103,7 @@ def test_a_window_has_the_rows_of_the_lowest_ranks(
     is_ascending: bool,
     has_zone: bool,
 ) -> None:
-    window = WindowSlices("TUMBLE", 10, end_column=3, is_zoned=has_zone)
+    window = WindowSlices("TUMBLE", 10, start_column=3, end_column=4, is_zoned=has_zone)
     spec = WindowRankSpec(
         FieldKeySelector(("key",)),
         window,
@@ -130,7 +132,7 @@ def test_a_window_has_the_rows_of_the_lowest_ranks(
 def test_a_window_has_the_first_or_last_row_of_each_key(
     backend: str, events: list[Any], cuts: set[int], restart_at: int, parallelism: tuple[int, int], keep_last: bool
 ) -> None:
-    window = WindowSlices("TUMBLE", 10, end_column=3)
+    window = WindowSlices("TUMBLE", 10, start_column=3, end_column=4)
     spec = WindowDeduplicateSpec(
         FieldKeySelector(("key",)), window, (0,), 1, keep_last, input_types=(_INPUT,), output_type=_INPUT
     )

@@ -176,6 +176,14 @@ class WindowTableFunctionSpec(OperatorSpec):
     settings: SessionSettings = DEFAULT_SETTINGS
 
 
+@dataclass(frozen=True, slots=True)
+class SessionTableFunctionSpec(KeyedSpec):
+    """SESSION in FROM: appends window_start, window_end and window_time when a session is over."""
+
+    window: WindowSlices
+    settings: SessionSettings = DEFAULT_SETTINGS
+
+
 # -- aggregates -----------------------------------------------------------------------------------------------------
 
 

@@ -233,3 +233,28 @@ def test_offset_of_windows_may_be_negative(planner: PlannerFixture) -> None:
 def test_rank_functions_of_top_n_that_flink_refuses(planner: PlannerFixture) -> None:
     with pytest.raises(TableProgramError, match=r"DENSE_RANK\(\) on streaming table is not supported currently"):
         planner.plan("SELECT a FROM (SELECT a, DENSE_RANK() OVER (PARTITION BY a ORDER BY b) AS n FROM t) WHERE n <= 3")
+
+
+SESSION = "TABLE(SESSION(TABLE t PARTITION BY a, DESCRIPTOR(rowtime), INTERVAL '5' MINUTE))"
+
+
+def test_sessions_are_assigned_behind_an_exchange_by_their_keys(planner: PlannerFixture) -> None:
+    plan = planner.plan(f"SELECT window_start, b FROM {SESSION}")
+    text = (
+        "WindowTableFunction(window=[SESSION(time_col=[rowtime], gap=[5 min], partition keys=[a])], changelogMode=[I])"
+    )
+    assert text in plan and plan.index(text) < plan.index("Exchange(distribution=[hash[a]]")
+
+
+@pytest.mark.parametrize(
+    ("keys", "condition", "is_one_operator"),
+    [("a, ", "", True), ("", "", False), ("a, b, ", "", False), ("a, ", "WHERE b > 1", False)],
+)
+def test_an_aggregate_assigns_sessions_if_it_has_their_keys(
+    planner: PlannerFixture, keys: str, condition: str, is_one_operator: bool
+) -> None:
+    plan = planner.plan(f"SELECT COUNT(*) FROM {SESSION} {condition} GROUP BY {keys}window_start, window_end")
+    assert ("WindowTableFunction" not in plan) == is_one_operator
+    if not is_one_operator:
+        # The start of a session is a key, because sessions that end together may begin apart.
+        assert f"Exchange(distribution=[hash[{keys}window_start]]" in plan

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from flinkpy.graph.table_specs import GroupAggregateSpec, GroupWindowAggregateSpec
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
+from flinkpy.records.elements import Watermark
 from flinkpy.sql.types.arrow import row_type_of, schema_of
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.state.row_groups import RowGroups
@@ -35,7 +35,6 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import (
     OperatorContext,
     OperatorSnapshot,
-    OperatorStateDescriptor,
     StreamOperator,
 )
 from flinkpy.streaming.operators.table.aggregate_handler import weights_of
@@ -45,6 +44,7 @@ from flinkpy.streaming.operators.table.group_aggregate_operator import GroupAggr
 from flinkpy.streaming.operators.table.late_rows import LateRows
 from flinkpy.streaming.operators.table.table_inputs import MAX_ROWS
 from flinkpy.streaming.operators.table.time_columns import ZoneShift, event_times
+from flinkpy.streaming.operators.table.window_progress import WindowProgress
 from flinkpy.streaming.operators.table.window_properties import property_column
 
 if TYPE_CHECKING:
@@ -57,8 +57,6 @@ _IS_SENT, _IS_CHANGED, _NEXT_SEND = "is_sent", "is_changed", "next_send"
 _NEVER = -1
 #: The hidden column with the start of a row's window, the last one of the key.
 _START = "$window_start"
-#: Elements: the time up to which the windows of each subtask have ended.
-_PROGRESS = OperatorStateDescriptor("watermark")
 
 
 class EmittingWindowOperator(GroupAggregateOperator):
@@ -100,8 +98,7 @@ class EmittingWindowOperator(GroupAggregateOperator):
         self._property_fields = fields[num_keys + len(spec.aggregates) :]
         self._changelog_schema = pa.schema([*self._key_fields, *self._property_fields, *self._result_fields])
         self._late_rows = LateRows(context.metrics)
-        #: Windows whose last ms is at or before this time have ended. In the time of the windows.
-        self._ended_until = MIN_WATERMARK
+        self._progress = WindowProgress()
         self._timer: ScheduledTimer | None = None
         self._windows: RowTable
 
@@ -120,12 +117,10 @@ class EmittingWindowOperator(GroupAggregateOperator):
         layout = RowLayout(tuple(types), tuple(range(num_keys)), (num_keys,), ints)
         self._windows = self.backend.row_table("windows", layout)
         if restored is not None:
-            stored = self.operator_state.get_union_list_state(_PROGRESS).get()
-            self._ended_until = min(stored, default=MIN_WATERMARK)
+            self._progress.restore(self.operator_state)
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
-        ended = MIN_WATERMARK if self._ended_until >= MAX_WATERMARK else self._ended_until
-        self.operator_state.get_union_list_state(_PROGRESS).update([ended])
+        self._progress.store(self.operator_state)
         return super().snapshot_state(checkpoint_id, options)
 
     def open(self) -> None:
@@ -144,7 +139,7 @@ class EmittingWindowOperator(GroupAggregateOperator):
         window = self._window_spec.window
         times = self._row_times(columns)
         rows, starts, ends = window_bounds(times, window.kind, window.size_ms, window.slide_ms, window.offset_ms)
-        kept = np.flatnonzero(ends - 1 + self._lateness_ms > self._ended_until)
+        kept = np.flatnonzero(ends - 1 + self._lateness_ms > self._progress.ended_until)
         if len(kept) < len(rows):
             rows, starts, ends = rows[kept], starts[kept], ends[kept]
             self._late_rows.drop(batch.num_rows - len(np.unique(rows)))
@@ -162,7 +157,7 @@ class EmittingWindowOperator(GroupAggregateOperator):
         window = self._window_spec.window
         if not window.is_event_time:
             now = int(self._shift.to_local(np.array([self._clock.current_time_ms()]))[0])
-            return np.full(columns.num_rows, max(now, self._ended_until + 1), dtype=np.int64)
+            return np.full(columns.num_rows, max(now, self._progress.ended_until + 1), dtype=np.int64)
         assert window.time_column is not None
         name = columns.schema.names[window.time_column]
         return self._shift.to_local(event_times(columns.column(window.time_column), name, self.context))
@@ -203,7 +198,7 @@ class EmittingWindowOperator(GroupAggregateOperator):
         rows = self._windows.find_identified([*keys, *none])
         starts = keys[-1].to_numpy()
         # A window that was sent only when it ended has ended, also if the watermark begins anew after a recovery.
-        is_late = self._ends_of(starts) - 1 <= self._ended_until
+        is_late = self._ends_of(starts) - 1 <= self._progress.ended_until
         if self._early_ms is None:
             is_late |= self._windows.ints(_IS_SENT, rows) == 1
         at_once = np.where(is_late, self._late_ms == 0 or self._late_ms is None, self._early_ms == 0)
@@ -289,9 +284,9 @@ class EmittingWindowOperator(GroupAggregateOperator):
 
     def _end_windows(self, time: int) -> None:
         """Sends the results of windows that end at or before `time`, and forgets those that get no more rows."""
-        if time <= self._ended_until:
+        if time <= self._progress.ended_until:
             return
-        before, self._ended_until = self._ended_until, time
+        before, self._progress.ended_until = self._progress.ended_until, time
         table = self._windows
         rows = table.live_rows()
         starts = self._starts(rows)
@@ -316,7 +311,7 @@ class EmittingWindowOperator(GroupAggregateOperator):
         if not len(rows):
             return
         table.set_ints(_IS_CHANGED, rows, np.ones(len(rows), dtype=np.int64))
-        is_late = self._ends_of(self._starts(rows)) - 1 <= self._ended_until
+        is_late = self._ends_of(self._starts(rows)) - 1 <= self._progress.ended_until
         intervals = np.where(is_late, self._late_ms or 0, self._early_ms or 0)
         rows, intervals = rows[intervals > 0], intervals[intervals > 0]
         now = self._clock.current_time_ms()

@@ -104,8 +104,7 @@ class WindowTableFunctionOperator(StreamOperator):
         super().__init__(context, output, side_outputs)
         if spec.window.kind not in ("TUMBLE", "HOP", "CUMULATE"):
             raise UnsupportedOperationError(
-                f"operator {context.name}: {spec.window.kind} without an aggregate is not supported; group by "
-                "window_start and window_end in the query that calls it"
+                f"operator {context.name}: {spec.window.kind} is no window function that assigns windows to single rows"
             )
         self._window = spec.window
         self._schema = schema_of(cast(Any, spec.output_type).row_type)

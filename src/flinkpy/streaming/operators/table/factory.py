@@ -24,6 +24,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.CorrelateSpec: "correlate_operator:CorrelateOperator",
     specs.ExpandSpec: "expand_operators:ExpandOperator",
     specs.ReplicateRowsSpec: "expand_operators:ReplicateRowsOperator",
+    specs.SessionTableFunctionSpec: "session_table_function_operator:SessionTableFunctionOperator",
     specs.WindowTableFunctionSpec: "expand_operators:WindowTableFunctionOperator",
     specs.LocalGroupAggregateSpec: "two_phase_operators:LocalGroupAggregateOperator",
     specs.GlobalGroupAggregateSpec: "two_phase_operators:GlobalGroupAggregateOperator",

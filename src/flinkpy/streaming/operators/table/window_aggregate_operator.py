@@ -55,12 +55,7 @@ def create_window_aggregate_operator(
     """Creates the operator. Raises: UnsupportedOperationError for windows that this release cannot run."""
     if isinstance(spec, GroupWindowAggregateSpec) and (spec.emit_early_ms is not None or spec.emit_late_ms is not None):
         return EmittingWindowOperator(spec, input_type, context, output, side_outputs)
-    if spec.window.kind == "SESSION":
-        if spec.window.time_column is None and spec.window.is_event_time:
-            raise UnsupportedOperationError(
-                f"operator {context.name}: aggregates of session windows need the time column of the window function; "
-                "group by the windows in the query that calls SESSION"
-            )
+    if spec.window.kind == "SESSION" and spec.window.end_column is None:
         return TableSessionWindowOperator(spec, input_type, context, output, side_outputs)
     return TablePaneWindowOperator(spec, input_type, context, output, side_outputs)
 
@@ -75,7 +70,7 @@ def _column_spec(spec: WindowSpec) -> operator_specs.WindowAggregateSpec:
         size_ms=window.size_ms,
         slide_ms=window.slide_ms or window.size_ms,
         offset_ms=window.offset_ms,
-        gap_ms=window.size_ms if window.kind == "SESSION" else None,
+        gap_ms=window.size_ms if window.kind == "SESSION" and window.end_column is None else None,
         is_event_time=window.is_event_time,
     )
 

@@ -16,8 +16,11 @@ from flinkpy.streaming.operators.windowing_columns.panes import Panes
 
 
 def panes_of(window: WindowSlices) -> Panes:
-    """Returns the panes of a window function other than SESSION."""
+    """Returns the panes of a window function. Those of SESSION are for input that has the bounds of sessions."""
     is_cumulative = window.kind == "CUMULATE"
+    if window.kind == "SESSION":
+        # Any ms may be the last one of a session.
+        return AttachedPanes(1, 1, 0, False)
     if window.time_column is None and window.end_column is not None:
         step = window.size_ms if window.kind == "TUMBLE" else window.slide_ms
         return AttachedPanes(window.size_ms, step, window.offset_ms, is_cumulative)

@@ -23,24 +23,23 @@ import pyarrow as pa
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.table_specs import SortField, WindowDeduplicateSpec, WindowRankSpec
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
+from flinkpy.records.elements import Watermark
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.row_table import RowLayout, RowTable
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, OperatorStateDescriptor
+from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot
 from flinkpy.streaming.operators.table.late_rows import LateRows
 from flinkpy.streaming.operators.table.order_codes import order_codes
 from flinkpy.streaming.operators.table.table_inputs import columns_of, emit_columns, input_schema, is_addition
 from flinkpy.streaming.operators.table.time_columns import ZoneShift, milliseconds
+from flinkpy.streaming.operators.table.window_progress import WindowProgress
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
-#: The number of a row that says when its window ends.
-_END = "end"
-#: Elements: the time up to which the windows of each subtask have ended.
-_PROGRESS = OperatorStateDescriptor("watermark")
+#: The numbers of a row that say when its window ends and begins. Sessions that end together may begin apart.
+_END, _START = "end", "start"
 
 
 class WindowRankOperator(KeyedStateOperator):
@@ -60,24 +59,23 @@ class WindowRankOperator(KeyedStateOperator):
         is_last_first: bool = False,
     ) -> None:
         super().__init__(None, (spec.key_selector,), spec.key_type, context, output, side_outputs, KeyContext())
-        if spec.window.end_column is None:
+        if spec.window.end_column is None or spec.window.start_column is None:
             raise UnsupportedOperationError(
-                f"operator {context.name}: the input of a window Top-N needs the column of the window's end"
+                f"operator {context.name}: the input of a window Top-N needs the columns of the window's bounds"
             )
         self._spec = spec
         self._input_type = input_type
         self._schema = input_schema(input_type)
         fields = list(self._schema) + ([pa.field("rank", pa.int64())] if spec.output_rank_number else [])
         self._output_schema = pa.schema(fields) if spec.output_type is None else input_schema(spec.output_type)
-        self._end_column = spec.window.end_column
+        self._bounds = (spec.window.start_column, spec.window.end_column)
         self._order_columns = [field.column for field in spec.order]
         self._is_last_first = is_last_first
         self._shift = ZoneShift.of(spec.window, spec.settings)
         self._late_rows = LateRows(context.metrics)
         #: The ends of the windows that have rows.
         self._ends: set[int] = set()
-        #: Windows whose last ms is at or before this time have ended. In the time of the windows.
-        self._ended_until = MIN_WATERMARK
+        self._progress = WindowProgress()
         self._table: RowTable
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
@@ -87,16 +85,14 @@ class WindowRankOperator(KeyedStateOperator):
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
-        layout = RowLayout(tuple(self._schema.types), self._spec.partition, ints=(_END,))
+        layout = RowLayout(tuple(self._schema.types), self._spec.partition, ints=(_END, _START))
         self._table = self.backend.row_table("window-rows", layout)
         self._ends = set(np.unique(self._table.ints(_END, self._table.live_rows())).tolist())
         if restored is not None:
-            self._ended_until = min(self.operator_state.get_union_list_state(_PROGRESS).get(), default=MIN_WATERMARK)
+            self._progress.restore(self.operator_state)
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
-        # When event time has ended, no row is late in the job that resumes: it starts at the minimum.
-        ended = MIN_WATERMARK if self._ended_until >= MAX_WATERMARK else self._ended_until
-        self.operator_state.get_union_list_state(_PROGRESS).update([ended])
+        self._progress.store(self.operator_state)
         return super().snapshot_state(checkpoint_id, options)
 
     # -- data --------------------------------------------------------------------------------------------------------
@@ -107,46 +103,47 @@ class WindowRankOperator(KeyedStateOperator):
                 f"operator {self.context.name}: a window Top-N takes no DELETE and no UPDATE_BEFORE rows"
             )
         columns = columns_of(batch, self._input_type)
-        ends = milliseconds(columns[self._end_column])
-        columns, ends = self._late_rows.without(ends - 1 <= self._ended_until, columns, ends)
+        start_column, end_column = self._bounds
+        ends = milliseconds(columns[end_column])
+        columns, ends = self._late_rows.without(ends - 1 <= self._progress.ended_until, columns, ends)
         if not len(ends):
             return
         table = self._table
         slots = table.slots_of(table.layout.key_columns(columns))
-        order, ranks = self._ranked(slots, ends, order_codes(self._sort_columns(columns), self._spec.order), None)
+        starts = milliseconds(columns[start_column])
+        codes = order_codes([columns[column] for column in self._order_columns], self._spec.order)
+        order, ranks = self._ranked([slots, starts, ends], codes, np.arange(len(ends)))
         kept = np.sort(order[ranks <= self._spec.rank_end])
         indices = pa.array(kept)
-        table.add(slots[kept], [column.take(indices) for column in columns], {_END: ends[kept]})
+        ints = {_END: ends[kept], _START: starts[kept]}
+        table.add(slots[kept], [column.take(indices) for column in columns], ints)
         self._ends.update(np.unique(ends).tolist())
         self._remove_outranked(np.unique(slots[kept]), np.unique(ends[kept]))
 
-    def _sort_columns(self, columns: list[pa.Array]) -> list[pa.Array]:
-        return [columns[column] for column in self._order_columns]
-
     def _ranked(
-        self, slots: np.ndarray, ends: np.ndarray, codes: np.ndarray, sequence: np.ndarray | None
+        self, groups: list[np.ndarray], codes: np.ndarray, sequence: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns int64[n], int64[n]: the rows by window, key and rank, and the rank of each, from 1.
 
         Args:
-            sequence: numbers that order rows by when they came; None if they are in that order.
+            groups: the slot of each row's key, and the start and the end of its window.
+            sequence: numbers that order rows by when they came.
         """
-        if sequence is None:
-            sequence = np.arange(len(slots))
-        if not len(codes):
-            codes = np.zeros(len(slots), dtype=np.int64)
-        order = np.lexsort((-sequence if self._is_last_first else sequence, codes, slots, ends))
+        order = np.lexsort((-sequence if self._is_last_first else sequence, codes, *groups))
         is_first = np.ones(len(order), dtype=bool)
-        in_slots, in_ends = slots[order], ends[order]
-        is_first[1:] = (in_slots[1:] != in_slots[:-1]) | (in_ends[1:] != in_ends[:-1])
-        starts = np.flatnonzero(is_first)
-        return order, np.arange(len(order)) - starts[np.cumsum(is_first) - 1] + 1
+        is_first[1:] = False
+        for each in groups:
+            in_order = each[order]
+            is_first[1:] |= in_order[1:] != in_order[:-1]
+        firsts = np.flatnonzero(is_first)
+        return order, np.arange(len(order)) - firsts[np.cumsum(is_first) - 1] + 1
 
     def _ranked_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns these rows of the table by window, key and rank, and the rank of each."""
         table = self._table
         codes = order_codes(table.take(rows, self._order_columns), self._spec.order)
-        order, ranks = self._ranked(table.slots_of_rows(rows), table.ints(_END, rows), codes, table.sequence(rows))
+        groups = [table.slots_of_rows(rows), table.ints(_START, rows), table.ints(_END, rows)]
+        order, ranks = self._ranked(groups, codes, table.sequence(rows))
         return rows[order], ranks
 
     def _remove_outranked(self, slots: np.ndarray, ends: np.ndarray) -> None:
@@ -158,12 +155,12 @@ class WindowRankOperator(KeyedStateOperator):
         table.remove(rows[ranks > self._spec.rank_end])
 
     def process_watermark(self, watermark: Watermark) -> None:
-        self._end_windows(max(self._shift.local_progress(watermark.timestamp), self._ended_until))
+        self._end_windows(max(self._shift.local_progress(watermark.timestamp), self._progress.ended_until))
         super().process_watermark(watermark)
 
     def _end_windows(self, time: int) -> None:
         """Emits the windows whose last ms is at or before `time`."""
-        self._ended_until = time
+        self._progress.ended_until = time
         due = {end for end in self._ends if end - 1 <= time}
         if not due:
             return

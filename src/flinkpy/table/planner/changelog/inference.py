@@ -123,6 +123,8 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.WindowRank() | ph.WindowDeduplicate() | ph.WindowJoin() | ph.IntervalJoin():
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
+        case ph.WindowTableFunction() if node.window.kind == "SESSION":
+            inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.Match() | ph.TemporalSort():
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.Limit():

@@ -201,6 +201,8 @@ class PhysicalBuilder:
         below = self.build(node.input)
         below = self._materialised(below, set(range(len(below.names))) - kept)
         is_event_time = not is_proctime(node.time_type)
+        if node.window.kind == "SESSION" and node.bounds is not None:
+            return self._sessions_of_input(node, node.bounds, below)
         rest = (node.window, node.time_column, node.bounds, is_event_time, node.properties)
         fields = [accumulator_fields(call, below.row_type, place) for place, call in _numbered(node.aggregates)]
         in_two_phases = is_event_time and node.window.kind != "SESSION" and all(each is not None for each in fields)
@@ -217,10 +219,43 @@ class PhysicalBuilder:
             [self._exchange(local, keys)], node.row_type, keys, node.aggregates, *rest, accumulators, below.row_type
         )
 
+    def _sessions_of_input(
+        self, node: rel.WindowAggregate, bounds: tuple[int, int], below: ph.PhysicalNode
+    ) -> ph.PhysicalNode:
+        """Returns the aggregate of sessions whose bounds the input has. Their start is a key, as ends may be equal."""
+        keys = (*node.grouping, bounds[0])
+        fields, first = node.row_type.fields, len(node.grouping)
+        ends = tuple(each for each in node.properties if each != "window_start")
+        start = below.row_type.fields[bounds[0]]
+        place = {name: first + len(node.aggregates) + at for at, name in enumerate(node.properties)}
+        kept = [*fields[first : first + len(node.aggregates)], *(fields[place[each]] for each in ends)]
+        names = (*(each.name for each in fields[:first]), start.name, *(each.name for each in kept))
+        types = (*(each.type for each in fields[:first]), start.type, *(each.type for each in kept))
+        aggregate = ph.WindowAggregate(
+            [self._exchange(below, keys)],
+            rel.row_of(names, types),
+            keys,
+            node.aggregates,
+            node.window,
+            None,
+            bounds,
+            not is_proctime(node.time_type),
+            ends,
+        )
+        made = _references(aggregate)
+        columns = [*made[:first], *made[first + 1 : first + 1 + len(node.aggregates)]]
+        after = first + 1 + len(node.aggregates)
+        columns += [
+            made[first] if each == "window_start" else made[after + ends.index(each)] for each in node.properties
+        ]
+        return self._calc(aggregate, tuple(columns), node.names, None)
+
     @_build.register
     def _(self, node: rel.WindowTableFunction) -> ph.PhysicalNode:
         below = self.build(node.input)
         is_event_time = not is_proctime(node.input.type_of(node.time_column))
+        if node.window.kind == "SESSION":
+            below = self._exchange(below, node.window.partition)
         return ph.WindowTableFunction([below], node.row_type, node.window, node.time_column, is_event_time)
 
     @_build.register
@@ -298,6 +333,9 @@ class PhysicalBuilder:
         self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode, found: WindowJoinColumns
     ) -> ph.PhysicalNode:
         keys, rest = _join_keys(found.rest, node.left.width)
+        if found.left.window.kind == "SESSION":
+            # Sessions that end at one time may have begun at different ones.
+            keys.append((found.left_bounds[0], found.right_bounds[0], True))
         left_keys, right_keys, filters = _split_keys(keys)
         return ph.WindowJoin(
             [self._exchange(left, left_keys), self._exchange(right, right_keys)],

@@ -502,13 +502,19 @@ class GlobalGroupAggregate(_AggregateNode):
         return [*self._group_by(), ("select", f"[{', '.join(parts)}]")]
 
 
-def window_text(window: Window, columns: str) -> str:
-    """Returns a window as plans show it, such as `HOP(time_col=[t], size=[10 s], slide=[2 s])`."""
+def window_text(window: Window, columns: str, names: tuple[str, ...] = ()) -> str:
+    """Returns a window as plans show it, such as `HOP(time_col=[t], size=[10 s], slide=[2 s])`.
+
+    Args:
+        names: the names of the columns, for the partition keys of SESSION.
+    """
     parts = [columns]
     if window.kind == "CUMULATE":
         parts += [f"max_size=[{interval_text(window.size_ms)}]", f"step=[{interval_text(window.slide_ms)}]"]
     elif window.kind == "SESSION":
         parts.append(f"gap=[{interval_text(window.size_ms)}]")
+        if window.partition and names:
+            parts.append(f"partition keys=[{', '.join(names[each] for each in window.partition)}]")
     else:
         parts.append(f"size=[{interval_text(window.size_ms)}]")
         if window.slide_ms:
@@ -525,7 +531,8 @@ class WindowTableFunction(PhysicalNode):
     is_event_time: bool
 
     def terms(self, *, infix: bool = False) -> list[Term]:
-        return [("window", f"[{window_text(self.window, f'time_col=[{self.input.names[self.time_column]}]')}]")]
+        names = self.input.names
+        return [("window", f"[{window_text(self.window, f'time_col=[{names[self.time_column]}]', names)}]")]
 
 
 @dataclass(eq=False)
@@ -546,7 +553,7 @@ class _WindowAggregateNode(_AggregateNode):
     def _window_text(self) -> str:
         names = self.input.names
         if self.time_column is not None:
-            return window_text(self.window, f"time_col=[{names[self.time_column]}]")
+            return window_text(self.window, f"time_col=[{names[self.time_column]}]", names)
         assert self.bounds is not None
         return window_text(self.window, f"win_start=[{names[self.bounds[0]]}], win_end=[{names[self.bounds[1]]}]")
 

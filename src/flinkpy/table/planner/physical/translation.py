@@ -248,7 +248,10 @@ class Translator:
     @_translate.register
     def _(self, node: ph.WindowTableFunction) -> Transformation:
         window = _slices(node.window, node.is_event_time, node.time_column)
-        return self._operator(node, specs.WindowTableFunctionSpec(window, self._settings.session, **self._types(node)))
+        settings, types = self._settings.session, self._types(node)
+        if node.window.kind == "SESSION":
+            return self._operator(node, specs.SessionTableFunctionSpec(self._selector(node), window, settings, **types))
+        return self._operator(node, specs.WindowTableFunctionSpec(window, settings, **types))
 
     @_translate.register
     def _(self, node: ph.ChangelogNormalize) -> Transformation:

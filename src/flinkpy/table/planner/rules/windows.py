@@ -222,8 +222,11 @@ def _without_function(
     source, width = below.input, below.input.width
     if any(place >= width for place in columns_of(*(expressions[each] for each in needed), *conditions)):
         return None
-    if below.window.kind == "SESSION" and conditions:
-        return None
+    if below.window.kind == "SESSION":
+        # A filter would change the sessions, and so would other keys.
+        keys = {expressions[each] for each in grouping}
+        if conditions or keys != {InputRef(below.input.type_of(each), each) for each in below.window.partition}:
+            return None
     columns = [expressions[each] for each in needed]
     column_names = [names[each] for each in needed]
     mapping = {old: new for new, old in enumerate(needed)}
