@@ -9,6 +9,7 @@ from job_support import environment
 from kafka_broker.broker import KafkaBroker
 
 from flinkpy.table import StreamTableEnvironment, TableEnvironment
+from tests.unit.table.formats.registry_server import running_registry
 
 ROWS = "VALUES (1, 'a', 10), (2, 'b', 20), (1, 'a', 30)"
 
@@ -20,7 +21,7 @@ def final(tables: TableEnvironment, query: str) -> list[dict[str, Any]]:
 def test_tables_in_topics_are_written_and_read(kafka: KafkaBroker, shared_cluster: RunningCluster) -> None:
     tables = StreamTableEnvironment.create(environment(shared_cluster))
     # Changes have no key here, so only one partition keeps their order.
-    counts = {"plain": 2, "upserts": 2, "changes": 1}
+    counts = {"plain": 2, "upserts": 2, "held": 1, "changes": 1}
     topics = {name: kafka.create_topic(partitions=count) for name, count in counts.items()}
 
     def create(name: str, columns: str, **options: str) -> None:
@@ -51,6 +52,19 @@ def test_tables_in_topics_are_written_and_read(kafka: KafkaBroker, shared_cluste
     tables.execute_sql("INSERT INTO upserts SELECT id, SUM(n) FROM plain GROUP BY id").wait()
     totals = [{"id": 1, "total": 40}, {"id": 2, "total": 20}]
     assert sorted(final(tables, "SELECT * FROM upserts"), key=lambda row: row["id"]) == totals
+
+    with running_registry() as registry:
+        formats = {"key.format": "avro-confluent", "value.format": "avro-confluent"}
+        urls = {f"{part}.avro-confluent.url": registry.url for part in ("key", "value")}
+        held = {"sink.buffer-flush.max-rows": "1000", "sink.buffer-flush.interval": "10 s"}
+        columns = "id INT, total BIGINT, seen TIMESTAMP(3), PRIMARY KEY (id) NOT ENFORCED"
+        create("held", columns, connector="upsert-kafka", **formats, **urls, **held)
+        tables.execute_sql(
+            "INSERT INTO held SELECT id, SUM(n), TIMESTAMP '2024-01-02 03:04:05' FROM plain GROUP BY id"
+        ).wait()
+        found = sorted(final(tables, "SELECT id, total FROM held WHERE YEAR(seen) = 2024"), key=lambda row: row["id"])
+        assert found == totals
+        assert set(registry.subjects) == {f"{topics['held']}-key", f"{topics['held']}-value"}
 
     start = {"scan.startup.mode": "earliest-offset", "format": "debezium-json"}
     create("changes", "id INT, total BIGINT", connector="kafka", **start)

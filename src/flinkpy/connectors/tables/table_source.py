@@ -124,7 +124,7 @@ class TableSource(SourceBase):
         return self.snapshot.list_splits(self._predicate)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return _TableReader(context, self.snapshot, self.row_type)
+        return TableReader(context, self.snapshot, self.row_type)
 
     def __repr__(self) -> str:
         return f"TableSource({self.snapshot.name})"
@@ -212,7 +212,9 @@ class TableSourceBuilder:
         return self
 
 
-class _TableReader(SequentialSplitReader):
+class TableReader(SequentialSplitReader):
+    """Reads data files. Thread: task thread."""
+
     def __init__(self, context: SourceReaderContext, snapshot: TableSnapshot, row_type: RowTypeInfo) -> None:
         super().__init__(context)
         self._snapshot = snapshot

@@ -30,6 +30,8 @@ from flinkpy.table.connectors.kafka_options import (
     BOOTSTRAP_SERVERS,
     COMMON_OPTIONS,
     DISCOVERY_INTERVAL,
+    FLUSH_INTERVAL,
+    FLUSH_ROWS,
     KAFKA_OPTIONS,
     KEY_FIELDS,
     KEY_FIELDS_PREFIX,
@@ -40,7 +42,9 @@ from flinkpy.table.connectors.kafka_options import (
     TRANSACTIONAL_ID_PREFIX,
     VALUE_FIELDS_INCLUDE,
     VALUE_FORMAT,
+    buffer_limits,
     built,
+    check_partitioner,
     client_properties,
     delivery_of,
     single_topic,
@@ -52,6 +56,7 @@ from flinkpy.table.connectors.table_factory import FactoryContext, TableFactory
 from flinkpy.table.connectors.table_options import FORMAT, SINK_PARALLELISM, TableOptions
 from flinkpy.table.connectors.table_sink import DynamicTableSink
 from flinkpy.table.connectors.table_source import DynamicTableSource, ScanTableSource
+from flinkpy.table.connectors.upsert_buffer import ReducingUpsertSink
 from flinkpy.table.formats.table_format import TableFormat, format_of
 from flinkpy.table.formats.table_format import identifiers as format_identifiers
 
@@ -97,10 +102,8 @@ class KafkaTableFactory(TableFactory):
         options = context.options
         single_topic(options)
         delivery_of(options)
-        if not self.is_upsert and options.get(PARTITIONER) not in ("default", "fixed"):
-            raise UnsupportedOperationError(
-                f"'{PARTITIONER.key}' = '{options.get(PARTITIONER)}' is not supported, only default and fixed"
-            )
+        if not self.is_upsert:
+            check_partitioner(options)
         schema = context.table.resolved_schema
         persisted = [column for column in schema.columns if column.is_persisted]
         places = [number for number, column in enumerate(persisted) if not column.is_physical]
@@ -147,7 +150,7 @@ class UpsertKafkaTableFactory(KafkaTableFactory):
 
     identifier = "upsert-kafka"
     required_options = (BOOTSTRAP_SERVERS, TOPIC, KEY_FORMAT, VALUE_FORMAT)
-    optional_options = (*COMMON_OPTIONS, SINK_PARALLELISM)
+    optional_options = (*COMMON_OPTIONS, SINK_PARALLELISM, FLUSH_ROWS, FLUSH_INTERVAL)
     is_upsert = True
 
     def _parts(self, context: FactoryContext) -> tuple[_Part | None, _Part]:
@@ -354,4 +357,5 @@ class KafkaTableSink(DynamicTableSink):
         if prefix is not None:
             builder = builder.set_transactional_id_prefix(prefix)
         found: SinkBase = built(builder)
-        return found
+        limits = buffer_limits(options) if self.is_upsert else None
+        return found if limits is None or key is None else ReducingUpsertSink(found, key.projection.positions, limits)

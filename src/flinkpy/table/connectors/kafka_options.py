@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from flinkpy.common.errors import FlinkError, ValidationError
+from flinkpy.common.errors import FlinkError, UnsupportedOperationError, ValidationError
 from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.connector_api.sink import DeliveryGuarantee
 from flinkpy.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
 from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
 from flinkpy.table.connectors.table_options import FORMAT, SINK_PARALLELISM, TableOptions
+from flinkpy.table.connectors.upsert_buffer import BufferLimits
 
 #: The prefix of the options that are passed to the clients of Kafka.
 PROPERTIES = "properties."
@@ -78,7 +79,7 @@ PARTITIONER = ConfigOption(
     "sink.partitioner",
     OptionType.STRING,
     "default",
-    "The partition of a row: default (by the key, or at random) or fixed (one for each subtask).",
+    "The partition of a row: default (by the key, or at random), fixed (one for each subtask), or round-robin.",
 )
 DELIVERY = ConfigOption(
     "sink.delivery-guarantee",
@@ -89,6 +90,20 @@ DELIVERY = ConfigOption(
 )
 TRANSACTIONAL_ID_PREFIX: ConfigOption[str | None] = ConfigOption(
     "sink.transactional-id-prefix", OptionType.STRING, None, "The beginning of the ids of transactions."
+)
+
+FLUSH_ROWS = ConfigOption(
+    "sink.buffer-flush.max-rows",
+    OptionType.INT,
+    0,
+    "The number of changes after which the last one of each key is written; 0: changes are written as they come.",
+    minimum=0,
+)
+FLUSH_INTERVAL = ConfigOption(
+    "sink.buffer-flush.interval",
+    OptionType.DURATION,
+    0,
+    "The longest time that a change is held back; 0: changes are written as they come.",
 )
 
 COMMON_OPTIONS: tuple[ConfigOption[Any], ...] = (
@@ -215,6 +230,26 @@ def delivery_of(options: TableOptions) -> DeliveryGuarantee:
             f"{TRANSACTIONAL_ID_PREFIX.key} must be specified when using DeliveryGuarantee.EXACTLY_ONCE."
         )
     return found
+
+
+def check_partitioner(options: TableOptions) -> None:
+    """Raises: ValidationError, UnsupportedOperationError if the partitions of rows cannot be chosen so."""
+    kind = options.get(PARTITIONER)
+    if kind == "round-robin" and options.contains(KEY_FIELDS):
+        raise ValidationError(
+            "Currently 'round-robin' partitioner only works when option 'key.fields' is not specified.",
+            details={"option": PARTITIONER.key},
+        )
+    if kind not in ("default", "fixed", "round-robin"):
+        raise UnsupportedOperationError(
+            f"'{PARTITIONER.key}' = '{kind}' is not supported, only default, fixed and round-robin"
+        )
+
+
+def buffer_limits(options: TableOptions) -> BufferLimits | None:
+    """Returns how long upserts are held back; None if they are not."""
+    rows, interval_ms = options.get(FLUSH_ROWS), options.get(FLUSH_INTERVAL)
+    return BufferLimits(rows, interval_ms) if rows and interval_ms else None
 
 
 def client_properties(options: TableOptions) -> dict[str, str]:

@@ -35,11 +35,13 @@ ENTRY_POINT_GROUP = "flinkpy.table.factories"
 _BUILT_IN = {
     "blackhole": "blackhole:BlackholeTableFactory",
     "datagen": "datagen:DataGenTableFactory",
+    "delta": "lake:DeltaTableFactory",
     "elasticsearch-6": "elasticsearch:Elasticsearch6TableFactory",
     "elasticsearch-7": "elasticsearch:ElasticsearchTableFactory",
     "elasticsearch-8": "elasticsearch:Elasticsearch8TableFactory",
     "filesystem": "filesystem:FileSystemTableFactory",
     "firehose": "kinesis:FirehoseTableFactory",
+    "iceberg": "lake:IcebergTableFactory",
     "jdbc": "jdbc:JdbcTableFactory",
     "kafka": "kafka:KafkaTableFactory",
     "kinesis": "kinesis:KinesisTableFactory",

@@ -13,7 +13,7 @@ import pytest
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import InputFormatError, UnsupportedOperationError, ValidationError
 from flinkpy.common.types import RowKind
-from flinkpy.connector_api.sink import DeliveryGuarantee
+from flinkpy.connector_api.sink import DeliveryGuarantee, SinkBase, SinkWriter
 from flinkpy.connector_api.source import Boundedness
 from flinkpy.connectors.kafka.serialization import KafkaSinkContext
 from flinkpy.records.batch import Batch
@@ -23,7 +23,9 @@ from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTa
 from flinkpy.table.catalog.identifiers import ObjectIdentifier
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema, UniqueConstraint
 from flinkpy.table.connectors.registry import create_sink, create_source
+from flinkpy.table.connectors.upsert_buffer import BufferLimits, ReducingUpsertSink
 from flinkpy.table.schema import Schema
+from tests.unit.connectors.connector_fakes import TestingWriterContext
 
 COLUMNS = (("id", types.IntType(nullable=False)), ("name", types.VarCharType()), ("n", types.BigIntType()))
 KAFKA = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "nowhere:1", "properties.group.id": "g"}
@@ -209,7 +211,18 @@ def test_wrong_options_of_sources_are_reported(options: dict[str, str], expected
         ({**KAFKA, "format": "json"}, ("id",), "doesn't support defining PRIMARY KEY"),
         ({**KAFKA, "format": "json", "topic": "a;b"}, (), "exactly one topic"),
         ({**KAFKA, "format": "json", "sink.delivery-guarantee": "exactly-once"}, (), "sink.transactional-id-prefix"),
-        ({**KAFKA, "format": "json", "sink.partitioner": "org.example.P"}, (), "only default and fixed"),
+        ({**KAFKA, "format": "json", "sink.partitioner": "org.example.P"}, (), "only default, fixed and round-robin"),
+        (
+            {
+                **KAFKA,
+                "key.format": "json",
+                "key.fields": "id",
+                "value.format": "json",
+                "sink.partitioner": "round-robin",
+            },
+            (),
+            "only works when option 'key.fields' is not specified",
+        ),
         (UPSERT, (), "require to define a PRIMARY KEY"),
         ({**UPSERT, "value.format": "debezium-json"}, ("id",), "not in insert-only mode"),
         ({key: text for key, text in UPSERT.items() if key != "key.format"}, ("id",), "key.format"),
@@ -218,3 +231,65 @@ def test_wrong_options_of_sources_are_reported(options: dict[str, str], expected
 def test_wrong_options_of_sinks_are_reported(options: dict[str, str], keys: tuple[str, ...], expected: str) -> None:
     with pytest.raises((ValidationError, UnsupportedOperationError), match=expected):
         create_sink(table(options, keys), Configuration())
+
+
+class InnerWriter(SinkWriter):
+    """Notes what it is asked to do."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def write(self, batch: Batch) -> None:
+        rows: Any = batch.values
+        assert batch.kinds is not None
+        self.calls.append(list(zip(batch.kinds.tolist(), rows.column("id").to_pylist(), rows.column("n").to_pylist())))
+
+    def flush(self, end_of_input: bool) -> None:
+        self.calls.append("flush")
+
+
+class InnerSink(SinkBase):
+    def create_writer(self, context: Any) -> InnerWriter:
+        return InnerWriter()
+
+
+def changes(*rows: tuple[int, int, int]) -> Batch:
+    kinds = np.array([kind for kind, _, _ in rows], np.int8)
+    return Batch(pa.RecordBatch.from_pylist([{"id": key, "n": n} for _, key, n in rows]), None, kinds)
+
+
+def test_held_back_upserts_are_written_as_the_last_change_of_each_key() -> None:
+    context = TestingWriterContext()
+    writer: Any = ReducingUpsertSink(InnerSink(), (0,), BufferLimits(5, 700)).create_writer(context)
+    writer.write(changes((0, 1, 10), (0, 2, 20), (2, 1, 11), (3, 2, 20)))
+    assert writer._inner.calls == []
+    writer.write(changes((0, 3, 30)))
+    assert writer._inner.calls == [[(2, 1, 11), (3, 2, 20), (2, 3, 30)]]
+    writer.write(changes((0, 4, 40)))
+    ((delay_ms, action),) = context.timers
+    action(0)
+    assert (delay_ms, len(context.timers)) == (700, 2)
+    assert writer._inner.calls[1:] == [[(2, 4, 40)]]
+    writer.write(changes((3, 4, 40)))
+    writer.flush(False)
+    assert writer._inner.calls[2:] == [[(3, 4, 40)], "flush"]
+
+
+def test_upserts_are_held_back_if_both_limits_are_given() -> None:
+    limits = {"sink.buffer-flush.max-rows": "100", "sink.buffer-flush.interval": "1 s"}
+    sink: Any = create_sink(table({**UPSERT, **limits}, ("id",)), Configuration()).sink()
+    assert sink.limits == BufferLimits(100, 1_000)
+    plain = create_sink(table({**UPSERT, "sink.buffer-flush.max-rows": "100"}, ("id",)), Configuration()).sink()
+    assert not isinstance(plain, ReducingUpsertSink)
+    exact = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
+    safe = create_sink(table({**UPSERT, **limits, **exact}, ("id",)), Configuration()).sink()
+    assert safe.commits_at_checkpoints
+
+
+@pytest.mark.parametrize(("part", "subject"), [("value", "t-value"), ("key", "t-key")])
+def test_schemas_are_registered_under_the_topic(part: str, subject: str) -> None:
+    pytest.importorskip("fastavro")
+    options = {**UPSERT, f"{part}.format": "avro-confluent", f"{part}.avro-confluent.url": "http://registry"}
+    sink: Any = create_sink(table(options, ("id",)), Configuration())
+    found = sink.value if part == "value" else sink.key
+    assert found.options.raw["subject"] == subject
