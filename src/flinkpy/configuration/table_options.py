@@ -244,3 +244,12 @@ SINK_REQUIRE_ON_CONFLICT = bool_option(
     "True refuses an INSERT without ON CONFLICT whose rows do not have the primary key of the sink's table as a key, "
     "so that several of them may be written under one key.",
 )
+CATALOG_STORE_KIND = string_option(
+    "table.catalog-store.kind",
+    "generic_in_memory",
+    "Where the options of CREATE CATALOG are kept: `generic_in_memory` is the session, `file` a directory, from which "
+    "other sessions make the same catalogs.",
+)
+CATALOG_STORE_FILE_PATH = string_option(
+    "table.catalog-store.file.path", "", "Directory of the catalog store `file`: a YAML file per catalog."
+)

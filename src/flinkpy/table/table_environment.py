@@ -21,6 +21,7 @@ from flinkpy.sql.types.logical_types import BigIntType
 from flinkpy.sql.types.logical_types import RowType as LogicalRowType
 from flinkpy.table.catalog.catalog import Catalog
 from flinkpy.table.catalog.catalog_manager import CatalogManager
+from flinkpy.table.catalog.catalog_store import catalog_store
 from flinkpy.table.catalog.catalog_tables import (
     CatalogFunction,
     CatalogTable,
@@ -78,7 +79,11 @@ class TableEnvironment:
         self._environment = environment
         environment.configure(settings.get_configuration())
         self._config = TableConfig(environment.get_configuration())
-        self._catalogs = CatalogManager(settings.get_built_in_catalog_name(), settings.get_built_in_database_name())
+        self._catalogs = CatalogManager(
+            settings.get_built_in_catalog_name(),
+            settings.get_built_in_database_name(),
+            catalog_store(settings.get_configuration()),
+        )
         self._functions = FunctionCatalog(self._catalogs, self._is_builtin)
         self._planner: Planner = Planner(
             self._catalogs, self._functions, self._config, parallelism=self._environment.get_parallelism

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from flinkpy.common.errors import CatalogError, ValidationError
 from flinkpy.table.catalog.catalog import Catalog, GenericInMemoryCatalog
+from flinkpy.table.catalog.catalog_factories import create_catalog
+from flinkpy.table.catalog.catalog_store import CatalogStore, GenericInMemoryCatalogStore
 from flinkpy.table.catalog.catalog_tables import (
     CatalogBaseTable,
     CatalogTable,
@@ -36,7 +38,13 @@ class SchemaResolver(Protocol):
 class CatalogManager:
     """Thread: that of the program."""
 
-    def __init__(self, catalog_name: str = BUILTIN_CATALOG, database_name: str = BUILTIN_DATABASE) -> None:
+    def __init__(
+        self,
+        catalog_name: str = BUILTIN_CATALOG,
+        database_name: str = BUILTIN_DATABASE,
+        store: CatalogStore | None = None,
+    ) -> None:
+        self._store = store or GenericInMemoryCatalogStore()
         self._catalogs: dict[str, Catalog] = {catalog_name: GenericInMemoryCatalog(catalog_name, database_name)}
         self._current_catalog: str | None = catalog_name
         self._current_database: str | None = database_name
@@ -47,7 +55,7 @@ class CatalogManager:
 
     @property
     def catalog_names(self) -> list[str]:
-        return list(self._catalogs)
+        return list(dict.fromkeys((*self._catalogs, *self._store.list_catalogs())))
 
     @property
     def current_catalog(self) -> str | None:
@@ -60,29 +68,55 @@ class CatalogManager:
 
     def register_catalog(self, name: str, catalog: Catalog, ignore_if_exists: bool = False) -> None:
         """Registers and opens a catalog. Raises: CatalogError if the name is taken."""
+        if self._is_new(name, ignore_if_exists):
+            self._open(name, catalog)
+
+    def create_catalog(self, name: str, options: dict[str, str], ignore_if_exists: bool) -> None:
+        """Makes a catalog from the options of CREATE CATALOG, and keeps them in the catalog store.
+
+        Raises: ValidationError if the options are wrong; CatalogError if the name is taken.
+        """
+        if not self._is_new(name, ignore_if_exists):
+            return
+        catalog = create_catalog(name, options)
+        self._store.store_catalog(name, options)
+        self._open(name, catalog)
+
+    def _is_new(self, name: str, ignore_if_exists: bool) -> bool:
         if not name:
             raise ValidationError("Catalog name cannot be null or empty.")
-        if name in self._catalogs:
-            if ignore_if_exists:
-                return
+        if name in self.catalog_names and not ignore_if_exists:
             raise CatalogError(f"Catalog {name} already exists.")
+        return name not in self.catalog_names
+
+    def _open(self, name: str, catalog: Catalog) -> None:
         catalog.open()
         self._catalogs[name] = catalog
 
     def unregister_catalog(self, name: str, ignore_if_not_exists: bool = False) -> None:
-        if name not in self._catalogs:
+        if name not in self.catalog_names:
             if ignore_if_not_exists:
                 return
             raise self._no_catalog(name)
         if name == self._current_catalog:
             raise CatalogError("Cannot drop a catalog which is currently in use.")
-        self._catalogs.pop(name).close()
+        opened = self._catalogs.pop(name, None)
+        if opened is not None:
+            opened.close()
+        self._store.remove_catalog(name)
 
     def catalog(self, name: str) -> Catalog | None:
-        return self._catalogs.get(name)
+        """Returns a catalog; None if it is unknown. One that is only in the catalog store is made and opened."""
+        found = self._catalogs.get(name)
+        if found is None and name in self._store.list_catalogs():
+            options = self._store.get_catalog(name)
+            assert options is not None
+            found = create_catalog(name, options)
+            self._open(name, found)
+        return found
 
     def catalog_or_error(self, name: str) -> Catalog:
-        catalog = self._catalogs.get(name)
+        catalog = self.catalog(name)
         if catalog is None:
             raise self._no_catalog(name)
         return catalog
@@ -113,7 +147,7 @@ class CatalogManager:
         return self._catalogs[self._current_catalog]
 
     def _no_catalog(self, name: str) -> CatalogError:
-        return CatalogError(f"A catalog with name [{name}] does not exist.{_hint(name, self._catalogs)}")
+        return CatalogError(f"A catalog with name [{name}] does not exist.{_hint(name, self.catalog_names)}")
 
     # -- names -----------------------------------------------------------------------------------------------------
 
@@ -141,7 +175,7 @@ class CatalogManager:
         temporary = self._temporary.get(identifier)
         if temporary is not None:
             return ContextResolvedTable(identifier, temporary, self._resolve(temporary, identifier), is_temporary=True)
-        catalog = self._catalogs.get(identifier.catalog_name)
+        catalog = self.catalog(identifier.catalog_name)
         path = identifier.to_object_path()
         if catalog is None or not catalog.table_exists(path):
             return None

@@ -16,7 +16,6 @@ from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.types.logical_types import LogicalType, RowType
-from flinkpy.table.catalog.catalog import GenericInMemoryCatalog
 from flinkpy.table.catalog.catalog_manager import CatalogManager
 from flinkpy.table.catalog.catalog_tables import (
     CatalogDatabase,
@@ -155,22 +154,7 @@ class StatementExecutor:
 
     @execute.register
     def _(self, statement: ast.CreateCatalog) -> TableResult:
-        options = options_of(statement.options)
-        kind = options.pop("type", None)
-        if kind is None:
-            raise ValidationError("A catalog needs the option 'type', for example 'type' = 'generic_in_memory'.")
-        if kind != "generic_in_memory":
-            raise ValidationError(
-                f"Could not find any factory for identifier '{kind}' that implements a catalog. Available factory "
-                "identifiers are: generic_in_memory. A catalog in Python is registered by register_catalog."
-            )
-        database = options.pop("default-database", "default")
-        if options:
-            raise ValidationError(
-                f"Unsupported options for catalog type generic_in_memory: {', '.join(sorted(options))}"
-            )
-        name = statement.name.last
-        self._catalogs.register_catalog(name, GenericInMemoryCatalog(name, database), statement.if_not_exists)
+        self._catalogs.create_catalog(statement.name.last, options_of(statement.options), statement.if_not_exists)
         return TableResult.ok()
 
     @execute.register
