@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from syntax import nodes_of
+
 from flinkpy.configuration import registry
 
 #: A module: its path inside the package, its syntax tree, its text.
@@ -46,7 +48,7 @@ def unused_values(modules: Iterable[Module]) -> list[str]:
     used: set[str] = set()
     passed: list[tuple[str, str]] = []
     for path, tree in trees:
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 used.add(node.attr)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -76,7 +78,7 @@ def _reads(tree: ast.Module, constants: dict[tuple[str, str], str]) -> Iterator[
     keys = set(constants.values())
     modules: dict[str, str] = {}
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(_PACKAGE):
             for alias in node.names:
                 modules[alias.asname or alias.name] = alias.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from option_reads import reads_of_options, unused_values
+from syntax import nodes_of
 
 from flinkpy.configuration.registry import implemented_options
 
@@ -41,18 +43,23 @@ PRINTING_MODULES = {
 def modules() -> list[tuple[str, ast.Module, str]]:
     """Returns path inside the package, syntax tree and text of every module that is not generated."""
     found = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = path.relative_to(SOURCE).as_posix()
-        if not name.startswith("_proto/"):
-            text = path.read_text(encoding="utf-8")
-            found.append((name, ast.parse(text, filename=str(path)), text))
+    gc.disable()  # it would look at millions of nodes again and again
+    try:
+        for path in sorted(SOURCE.rglob("*.py")):
+            name = path.relative_to(SOURCE).as_posix()
+            if not name.startswith("_proto/"):
+                text = path.read_text(encoding="utf-8")
+                found.append((name, ast.parse(text, filename=str(path)), text))
+        gc.freeze()
+    finally:
+        gc.enable()
     return found
 
 
 @cache
 def calls_of(tree: ast.Module) -> list[tuple[str, int]]:
     """Returns every call in the module by its dotted name, with its line. Calls without a name are omitted."""
-    calls = ((node, dotted_name(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = ((node, dotted_name(node.func)) for node in nodes_of(tree) if isinstance(node, ast.Call))
     return [(name, node.lineno) for node, name in calls if name is not None]
 
 
@@ -126,7 +133,7 @@ def test_only_the_command_line_and_the_print_sink_print() -> None:
 def test_no_exception_is_swallowed_silently() -> None:
     offenders = []
     for name, tree, _ in modules():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ExceptHandler) and all(isinstance(part, ast.Pass) for part in node.body):
                 offenders.append(f"{name}:{node.lineno}")
     assert offenders == []

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from syntax import nodes_of
 from test_tidy import SOURCE, modules
 
 PROGRAM = "the program that submitted the job"
@@ -76,7 +77,7 @@ _ANYWHERE = {"read_pickle", "unpickle"}
 def unpickling_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Returns line and text of every expression that unpickles, also under an import alias."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 names[alias.asname or alias.name.partition(".")[0]] = alias.name
@@ -85,7 +86,7 @@ def unpickling_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 if alias.name in _LOADING:
                     yield node.lineno, f"from {node.module} import {alias.name}"
                 names[alias.asname or alias.name] = alias.name
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Attribute):
             root = node.value.id if isinstance(node.value, ast.Name) else ""
             library = names.get(root, "").partition(".")[0]
@@ -144,7 +145,7 @@ def test_only_code_of_flinkpy_is_compiled() -> None:
     found = {
         name
         for name, tree, _ in modules()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec")
     }
     assert found == COMPILING.keys()
