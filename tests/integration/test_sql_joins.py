@@ -157,7 +157,7 @@ def test_an_updating_input_takes_back_what_it_has_looked_up(tables: TableEnviron
     insert = (
         "INSERT INTO found SELECT o.n, p.name FROM "
         "(SELECT id, COUNT(*) AS n, PROCTIME() AS pt FROM parcels GROUP BY id) AS o "
-        "JOIN orders FOR SYSTEM_TIME AS OF o.pt AS p ON o.n = p.id"
+        "JOIN orders FOR SYSTEM_TIME AS OF o.pt AS p ON o.n = p.id ON CONFLICT DO DEDUPLICATE"
     )
     lookup = next(line for line in tables.explain_sql(insert).splitlines() if "- LookupJoin(" in line)
     assert "upsertMaterialize=[true]" in lookup

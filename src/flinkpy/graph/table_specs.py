@@ -501,17 +501,30 @@ class LookupCacheOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class AsyncLookupOptions:
+    """How lookups run side by side: `table.exec.async-lookup.*`, or the hint LOOKUP.
+
+    Attributes:
+        ordered: True if results have the order of the input.
+        capacity: the largest number of calls side by side.
+        timeout_ms: how long the keys of some rows may take, retries included.
+    """
+
+    ordered: bool = True
+    capacity: int = 100
+    timeout_ms: int = 180_000
+
+
+@dataclass(frozen=True, slots=True)
 class LookupJoinSpec(OperatorSpec):
     """A join with a table that is asked for each distinct key of a batch.
 
     Attributes:
-        lookup: the connector's LookupFunction, or its AsyncLookupFunction if `is_async`.
+        lookup: the connector's LookupFunction, or its AsyncLookupFunction with `asynchronous`.
         keys: for each key column of the table: (column of the table, an expression over the input or a literal).
         condition: applied to the table's rows.
         join_condition: over the columns of the input, then those of the table.
-        ordered: True if results have the order of the input.
-        capacity: the largest number of calls side by side.
-        timeout_ms: how long the keys of some rows may take, retries included.
+        asynchronous: None for lookups on the task's thread.
         retry: (delay in ms, number of retries) for keys that find nothing; None for none.
         cache: None for none.
     """
@@ -522,10 +535,7 @@ class LookupJoinSpec(OperatorSpec):
     table_type: Any
     condition: RexNode | None = None
     join_condition: RexNode | None = None
-    is_async: bool = False
-    ordered: bool = True
-    capacity: int = 100
-    timeout_ms: int = 180_000
+    asynchronous: AsyncLookupOptions | None = None
     retry: tuple[int, int] | None = None
     cache: LookupCacheOptions | None = None
     settings: SessionSettings = DEFAULT_SETTINGS

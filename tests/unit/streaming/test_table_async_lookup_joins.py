@@ -15,7 +15,7 @@ from test_table_lookup_joins import INPUT, KEY, OUTPUT, TABLE, found_rows
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import FunctionError
-from flinkpy.graph.table_specs import JoinType, LookupCacheOptions, LookupJoinSpec
+from flinkpy.graph.table_specs import AsyncLookupOptions, JoinType, LookupCacheOptions, LookupJoinSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.streaming.checkpoint.subtask_checkpoint_coordinator import write_states
@@ -70,10 +70,16 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[MailHarness]]:
         harness.operator.close()
 
 
-def start(opened: list[MailHarness], state: Any = None, **options: Any) -> MailHarness:
-    spec = LookupJoinSpec(
-        SlowNames(), JoinType.LEFT, KEY, TABLE, is_async=True, input_types=(INPUT,), output_type=OUTPUT, **options
-    )
+def start(
+    opened: list[MailHarness],
+    state: Any = None,
+    retry: tuple[int, int] | None = None,
+    cache: LookupCacheOptions | None = None,
+    **options: Any,
+) -> MailHarness:
+    how = {"asynchronous": AsyncLookupOptions(**options), "retry": retry, "cache": cache}
+    types = {"input_types": (INPUT,), "output_type": OUTPUT}
+    spec = LookupJoinSpec(SlowNames(), JoinType.LEFT, KEY, TABLE, **how, **types)
     harness = MailHarness(spec, state=state)
     opened.append(harness)
     return harness

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.graph.table_specs import LookupJoinSpec
+from flinkpy.graph.table_specs import AsyncLookupOptions, LookupJoinSpec
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.async_io.async_pieces_operator import AsyncPiecesOperator
 from flinkpy.streaming.operators.output import Output
@@ -39,8 +39,9 @@ class AsyncLookupJoinOperator(AsyncPiecesOperator):
         side_outputs: dict[str, Output],
     ) -> None:
         self._joiner = LookupJoiner(spec, input_type, context)
-        calls = _Calls(spec, self._joiner)
-        super().__init__(calls, spec.timeout_ms, spec.ordered, input_type, context, output, side_outputs)
+        options = spec.asynchronous or AsyncLookupOptions()
+        calls = _Calls(spec, self._joiner, options.capacity)
+        super().__init__(calls, options.timeout_ms, options.ordered, input_type, context, output, side_outputs)
 
     def piece_of(self, batch: Batch) -> LookupRequest:
         return self._joiner.request(batch)
@@ -55,8 +56,9 @@ class AsyncLookupJoinOperator(AsyncPiecesOperator):
 class _Calls:
     """The AsyncFunction that asks for the keys of a request."""
 
-    def __init__(self, spec: LookupJoinSpec, joiner: LookupJoiner) -> None:
+    def __init__(self, spec: LookupJoinSpec, joiner: LookupJoiner, capacity: int) -> None:
         self._spec = spec
+        self._capacity = capacity
         self._joiner = joiner
         self._free: asyncio.Semaphore | None = None
 
@@ -95,7 +97,7 @@ class _Calls:
 
     async def _lookup(self, keys: pa.RecordBatch) -> Found:
         if self._free is None:
-            self._free = asyncio.Semaphore(self._spec.capacity)
+            self._free = asyncio.Semaphore(self._capacity)
         async with self._free:
             found: Found = await self._spec.lookup.lookup(keys)
             return found

@@ -30,6 +30,7 @@ class LookupHint:
 
     Attributes:
         retry: (fixed delay in ms, attempts) if a key that finds nothing is looked up again.
+        shuffle: True to send the rows of one key to one subtask, whose cache then knows it.
     """
 
     is_async: bool | None = None
@@ -37,6 +38,7 @@ class LookupHint:
     capacity: int | None = None
     timeout_ms: int | None = None
     retry: tuple[int, int] | None = None
+    shuffle: bool = False
 
     @staticmethod
     def of(options: Sequence[tuple[str | None, str]]) -> LookupHint:
@@ -50,8 +52,6 @@ class LookupHint:
             )
         if "table" not in given:
             raise ValidationError("Invalid LOOKUP hint: incomplete required option(s): [table]")
-        if _boolean(given, "shuffle"):
-            raise ValidationError("Invalid LOOKUP hint option: 'shuffle' is not supported yet: remove it.")
         timeout = given.get("timeout")
         return LookupHint(
             _boolean(given, "async"),
@@ -59,6 +59,7 @@ class LookupHint:
             _positive(given, "capacity"),
             None if timeout is None else duration_ms(timeout),
             _retry(given),
+            _boolean(given, "shuffle") or False,
         )
 
 

@@ -16,9 +16,6 @@ from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
 from flinkpy.configuration.table_options import (
     AGG_PHASE_STRATEGY,
-    ASYNC_LOOKUP_BUFFER_CAPACITY,
-    ASYNC_LOOKUP_OUTPUT_MODE,
-    ASYNC_LOOKUP_TIMEOUT,
     ASYNC_SCALAR_CAPACITY,
     ASYNC_SCALAR_MAX_ATTEMPTS,
     ASYNC_SCALAR_RETRY_DELAY,
@@ -73,7 +70,6 @@ from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.builder import PhysicalBuilder
 from flinkpy.table.planner.physical.mini_batch_joins import with_mini_batch_joins
 from flinkpy.table.planner.physical.translation import (
-    AsyncLookupSettings,
     AsyncScalarSettings,
     TranslationSettings,
     Translator,
@@ -177,11 +173,6 @@ class Planner:
             read_option(configuration, INTERVAL_JOIN_MIN_CLEANUP_INTERVAL),
             max(threads if threads > 0 else self._parallelism(), 1),
             not self.is_streaming,
-            AsyncLookupSettings(
-                read_option(configuration, ASYNC_LOOKUP_OUTPUT_MODE) == "ORDERED",
-                read_option(configuration, ASYNC_LOOKUP_BUFFER_CAPACITY),
-                read_option(configuration, ASYNC_LOOKUP_TIMEOUT),
-            ),
             self._parallelism(),
             read_option(configuration, SINK_NOT_NULL_ENFORCER),
             read_option(configuration, SINK_TYPE_LENGTH_ENFORCER),

@@ -47,6 +47,7 @@ class FakeScan(ScanTableSource):
 @dataclass(frozen=True)
 class FakeLookup(LookupTableSource):
     rows: RowType
+    is_async: bool = False
 
     @property
     def summary(self) -> str:
@@ -58,6 +59,9 @@ class FakeLookup(LookupTableSource):
 
     def lookup_function(self, keys: tuple[int, ...]) -> LookupFunction:
         raise AssertionError("a test of plans does not run jobs")
+
+    def async_lookup_function(self, keys: tuple[int, ...]) -> Any:
+        return object() if self.is_async else None
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class _Config:
 def _source(table: ContextResolvedTable, configuration: Configuration, is_bounded: bool) -> Any:
     rows = table.resolved_schema.to_physical_row_type()
     if "lookup" in table.options:
-        return FakeLookup(rows)
+        return FakeLookup(rows, table.options["lookup"] == "async")
     return FakeScan(rows, MODES[table.options.get("mode", "I")])
 
 

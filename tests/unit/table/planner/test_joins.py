@@ -120,3 +120,50 @@ def test_regular_joins_collect_mini_batches_but_semi_joins_do_not(planner: Plann
 
     assert "miniBatch=[true]" in planner.plan("SELECT l.v, r.v FROM l LEFT JOIN r ON l.k = r.k")
     assert "miniBatch" not in planner.plan("SELECT v FROM l WHERE k IN (SELECT k FROM r)")
+
+
+# -- lookup joins ----------------------------------------------------------------------------------------------------
+
+
+def lookup_of(planner: PlannerFixture, hint: str, left: str = "p") -> str:
+    planner.table("d", "k BIGINT", "name STRING", lookup="async")
+    plan = planner.plan(
+        f"SELECT {hint} o.k, d.name FROM {left} AS o JOIN d FOR SYSTEM_TIME AS OF o.pt ON o.k = d.k", changelog=False
+    )
+    return next(line for line in plan.splitlines() if "LookupJoin(" in line)
+
+
+def test_asynchronous_lookups_are_preferred_and_follow_options_and_hint(planner: PlannerFixture) -> None:
+    planner.configuration.set_string("table.exec.async-lookup.buffer-capacity", "7")
+    plan = lookup_of(planner, "/*+ LOOKUP('table' = 'd', 'output-mode' = 'allow_unordered', 'timeout' = '20 s') */")
+
+    assert "joinType=[InnerJoin], async=[UNORDERED, KEY_ORDERED: false, 20000ms, 7], lookup=[k=k]" in plan
+
+
+def test_results_of_lookups_for_updates_stay_in_order(planner: PlannerFixture) -> None:
+    planner.table("u", "k BIGINT", "pt AS PROCTIME()", key=("k",), mode="I,UA,D")
+    plan = lookup_of(planner, "/*+ LOOKUP('table' = 'd', 'output-mode' = 'allow_unordered') */", "u")
+
+    assert "async=[ORDERED, KEY_ORDERED: false, 180000ms, 100]" in plan
+
+
+def test_a_hint_turns_asynchronous_lookups_off_and_retries_on(planner: PlannerFixture) -> None:
+    plan = lookup_of(
+        planner,
+        "/*+ LOOKUP('table' = 'd', 'async' = 'false', 'retry-predicate' = 'lookup_miss', "
+        "'retry-strategy' = 'fixed_delay', 'fixed-delay' = '10 s', 'max-attempts' = '3') */",
+    )
+
+    assert "async=" not in plan
+    assert "retry=[lookup_miss, FIXED_DELAY, 10000ms, 3]" in plan
+
+
+def test_a_hint_sends_the_rows_of_a_key_to_one_subtask(planner: PlannerFixture) -> None:
+    planner.table("d", "k BIGINT", "name STRING", lookup="sync")
+    plan = planner.plan(
+        "SELECT /*+ LOOKUP('table' = 'd', 'shuffle' = 'true') */ o.v, d.name FROM p AS o "
+        "JOIN d FOR SYSTEM_TIME AS OF o.pt ON o.k = d.k"
+    )
+
+    assert "Exchange(distribution=[hash[k]]" in plan.partition("LookupJoin(")[2]
+    assert "shuffle=[true]" in plan

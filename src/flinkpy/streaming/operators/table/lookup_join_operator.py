@@ -85,7 +85,7 @@ def create_lookup_join_operator(
     side_outputs: dict[str, Output],
 ) -> StreamOperator:
     """Returns the operator that asks on the task's thread, or the one that asks side by side."""
-    if spec.is_async:
+    if spec.asynchronous is not None:
         # Only that package knows asyncio, so nothing here imports it by name.
         module = import_module("flinkpy.streaming.async_io.async_lookup_join_operator")
         operator: StreamOperator = module.AsyncLookupJoinOperator(spec, input_type, context, output, side_outputs)

@@ -13,7 +13,13 @@ from dataclasses import replace
 from functools import singledispatchmethod
 
 from flinkpy.common.errors import TableProgramError, UnsupportedOperationError, ValidationError
-from flinkpy.graph.table_specs import JoinType
+from flinkpy.configuration import read_option
+from flinkpy.configuration.table_options import (
+    ASYNC_LOOKUP_BUFFER_CAPACITY,
+    ASYNC_LOOKUP_OUTPUT_MODE,
+    ASYNC_LOOKUP_TIMEOUT,
+)
+from flinkpy.graph.table_specs import AsyncLookupOptions, JoinType
 from flinkpy.sql.rex import AggregateCall, FieldAccess, InputRef, Literal, RexCall, RexNode, rewrite, walk
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.logical_types import is_proctime, is_rowtime, is_time_attribute
@@ -23,7 +29,7 @@ from flinkpy.table.planner.binder.hints import LEFT, RIGHT
 from flinkpy.table.planner.changelog.keys import smallest, unique_keys
 from flinkpy.table.planner.changelog.modes import UpdateKind, update_kind_of
 from flinkpy.table.planner.context import PlannerContext
-from flinkpy.table.planner.hints import duration_ms
+from flinkpy.table.planner.hints import LookupHint, duration_ms
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.rex_nodes import OuterRef
 from flinkpy.table.planner.logical.time import as_regular
@@ -453,8 +459,11 @@ class PhysicalBuilder:
         nullable = node.join_type is JoinType.LEFT
         # The operator emits the whole row of the table; a Calc above it takes what the query needs.
         looked_up = rel.join_row_type(left.row_type, scan.row_type, node.join_type)
+        hints = [options for name, options in node.hints if name == "LOOKUP"]
+        hint = LookupHint.of(hints[-1]) if hints else LookupHint()
+        columns_of_keys = tuple(value.index for _, value in keys if isinstance(value, InputRef))
         lookup = ph.LookupJoin(
-            [left],
+            [self._exchange(left, columns_of_keys) if hint.shuffle and columns_of_keys else left],
             looked_up,
             scan.table,
             scan.source,
@@ -463,7 +472,9 @@ class PhysicalBuilder:
             scan.row_type,
             operators.and_(remaining) if remaining else None,
             _over_lookup(rest, width, projection),
-            next((options for name, options in node.hints if name == "LOOKUP"), ()),
+            self._async_options(hint, scan.source, tuple(column for column, _ in keys)),
+            hint.retry,
+            hint.shuffle,
         )
         references = list(_references(lookup))
         columns = references[:width]
@@ -478,6 +489,20 @@ class PhysicalBuilder:
             )
             columns.append(moved)
         return self._calc(lookup, tuple(columns), node.names, None)
+
+    def _async_options(
+        self, hint: LookupHint, source: LookupTableSource, columns: tuple[int, ...]
+    ) -> AsyncLookupOptions | None:
+        """Returns how rows are looked up side by side; None if they are not."""
+        if hint.is_async is False or source.async_lookup_function(columns) is None:
+            return None
+        configuration = self._context.configuration
+        ordered = read_option(configuration, ASYNC_LOOKUP_OUTPUT_MODE) == "ORDERED"
+        return AsyncLookupOptions(
+            ordered if hint.is_ordered is None else hint.is_ordered,
+            hint.capacity or read_option(configuration, ASYNC_LOOKUP_BUFFER_CAPACITY),
+            hint.timeout_ms or read_option(configuration, ASYNC_LOOKUP_TIMEOUT),
+        )
 
     @_build.register
     def _(self, node: rel.Correlate) -> ph.PhysicalNode:

@@ -9,15 +9,15 @@ Source: org.apache.flink.table.planner.plan.nodes.physical.stream, ...plan.nodes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from flinkpy.graph.table_specs import EngineFiles, EngineFunction, EngineTable, JoinType, SortField
+from flinkpy.graph.table_specs import AsyncLookupOptions, EngineFiles, EngineFunction, EngineTable, JoinType, SortField
 from flinkpy.sql.rex import UNNEST, UNNEST_WITH_ORDINALITY, AggregateCall, Literal, RexNode, UserFunctionCall
 from flinkpy.sql.types.logical_types import RowType, is_rowtime
 from flinkpy.table.planner.binder.literals import interval_text
 from flinkpy.table.planner.binder.operators import conjuncts
-from flinkpy.table.planner.changelog.modes import ModifyKind, UpdateKind, mode_text
+from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind, mode_text
 from flinkpy.table.planner.logical.nodes import Window
 from flinkpy.table.planner.physical.emit_strategy import NO_EMIT, EmitStrategy
 from flinkpy.table.planner.rex_text import CHARSET, rex_text, type_text
@@ -410,7 +410,12 @@ class LookupJoin(PhysicalNode):
     lookup_type: RowType
     lookup_condition: RexNode | None = None
     condition: RexNode | None = None
-    hints: tuple[tuple[str | None, str], ...] = ()
+    #: None if rows are looked up one after the other.
+    asynchronous: AsyncLookupOptions | None = None
+    #: The delay in ms and the number of retries for keys that find nothing.
+    retry: tuple[int, int] | None = None
+    #: True if an exchange by the lookup's key is below.
+    shuffle: bool = False
     #: True to keep the rows that were found, so that an update takes back what was sent.
     upsert_materialize: bool = False
 
@@ -422,14 +427,30 @@ class LookupJoin(PhysicalNode):
         terms = [
             ("table", f"[{self.table.identifier.as_summary_string()}]"),
             ("joinType", f"[{self.join_type.value}]"),
-            ("lookup", f"[{keys}]"),
         ]
+        options = self.async_options
+        if options is not None:
+            order = "ORDERED" if options.ordered else "UNORDERED"
+            terms.append(("async", f"[{order}, KEY_ORDERED: false, {options.timeout_ms}ms, {options.capacity}]"))
+        terms.append(("lookup", f"[{keys}]"))
         if self.lookup_condition is not None:
             terms.append(("where", f"[{rex_text(self.lookup_condition, self.lookup_type.names, infix=infix)}]"))
         terms.append(self._select())
         if self.upsert_materialize:
             terms.append(("upsertMaterialize", "[true]"))
+        if self.retry is not None:
+            terms.append(("retry", f"[lookup_miss, FIXED_DELAY, {self.retry[0]}ms, {self.retry[1]}]"))
+        if self.shuffle:
+            terms.append(("shuffle", "[true]"))
         return terms
+
+    @property
+    def async_options(self) -> AsyncLookupOptions | None:
+        """How rows are looked up side by side. The changes of a row must not overtake each other."""
+        if self.asynchronous is None or self.upsert_materialize:
+            return None
+        has_updates = bool(self.input.modify_kinds - INSERT_ONLY)
+        return replace(self.asynchronous, ordered=self.asynchronous.ordered or has_updates)
 
 
 # -- aggregates ------------------------------------------------------------------------------------------------------

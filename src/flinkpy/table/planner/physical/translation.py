@@ -26,11 +26,9 @@ from flinkpy.table.connectors.stream_table import StreamTableSource
 from flinkpy.table.planner.changelog.inference import deduplication
 from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
-from flinkpy.table.planner.hints import LookupHint
 from flinkpy.table.planner.logical.nodes import Window
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.sinks import SinkTranslator, is_alone
-from flinkpy.table.planner.physical.translation_settings import AsyncLookupSettings as AsyncLookupSettings
 from flinkpy.table.planner.physical.translation_settings import AsyncScalarSettings as AsyncScalarSettings
 from flinkpy.table.planner.physical.translation_settings import TranslationSettings as TranslationSettings
 from flinkpy.table.planner.plans.uids import Uids
@@ -461,24 +459,17 @@ class Translator:
     @_translate.register
     def _(self, node: ph.LookupJoin) -> Transformation:
         columns = tuple(column for column, _ in node.keys)
-        hint = LookupHint.of(node.hints) if node.hints else LookupHint()
-        is_refused = hint.is_async is False or node.upsert_materialize
-        side_by_side = None if is_refused else node.source.async_lookup_function(columns)
-        options = self._settings.async_lookup
-        is_ordered = options.is_ordered if hint.is_ordered is None else hint.is_ordered
+        options = node.async_options
+        function = None if options is None else node.source.async_lookup_function(columns)
         spec = specs.LookupJoinSpec(
-            side_by_side or node.source.lookup_function(columns),
+            function or node.source.lookup_function(columns),
             node.join_type,
             node.keys,
             InternalTypeInfo(node.lookup_type),
             node.lookup_condition,
             node.condition,
-            side_by_side is not None,
-            # The changes of a row must not overtake each other.
-            is_ordered or node.input.modify_kinds != INSERT_ONLY,
-            hint.capacity or options.capacity,
-            hint.timeout_ms or options.timeout_ms,
-            hint.retry,
+            options,
+            node.retry,
             node.source.lookup_cache,
             self._settings.session,
             **self._types(node),

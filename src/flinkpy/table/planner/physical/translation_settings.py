@@ -8,15 +8,6 @@ from flinkpy.graph import table_specs as specs
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncLookupSettings:
-    """`table.exec.async-lookup.*`, which the hint LOOKUP overrides."""
-
-    is_ordered: bool = True
-    capacity: int = 100
-    timeout_ms: int = 180_000
-
-
-@dataclass(frozen=True, slots=True)
 class AsyncScalarSettings:
     """`table.exec.async-scalar.*`. `max_attempts` is 0 without retries."""
 
@@ -50,7 +41,6 @@ class TranslationSettings:
     interval_join_min_cleanup_ms: int = 0
     engine_threads: int = 1
     is_batch: bool = False
-    async_lookup: AsyncLookupSettings = AsyncLookupSettings()
     parallelism: int = 1
     on_null: str = "ERROR"
     on_length: str = "IGNORE"
