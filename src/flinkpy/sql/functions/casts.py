@@ -21,6 +21,7 @@ from flinkpy.sql.functions import decimals, instants
 from flinkpy.sql.functions import text_values as text
 from flinkpy.sql.functions.definition import FunctionDefinition, FunctionKind, Inference
 from flinkpy.sql.functions.kernel_call import KernelCall, as_array
+from flinkpy.sql.functions.plain_texts import plain_dates, plain_integers, plain_numbers, plain_timestamps
 from flinkpy.sql.functions.registry import register
 from flinkpy.sql.functions.signatures import parse_signature
 from flinkpy.sql.rex import RexCall, RexNode
@@ -119,12 +120,16 @@ class _Cast:
 
     def _from_text(self, array: pa.Array, target: lt.LogicalType) -> pa.Array:
         parse, finish = _parser(target, self._zone)
-        fast = _fast_integers(array, target)
-        if fast is not None:
-            return fast
         wanted = arrow_type_of(target)
+        if target.root in of.INTEGER_NUMERIC:
+            integers = plain_integers(array, target)
+            if integers is not None:
+                return integers
 
         def compute(values: pa.Array) -> pa.Array:
+            plain = _plain(values, target)
+            if plain is not None:
+                return plain if target.root in of.NUMERIC else finish(plain, wanted)
             results = []
             for each in values.to_pylist():
                 try:
@@ -313,11 +318,25 @@ _SHOWN: dict[R, Callable[[Any, Any], str]] = {
     R.BITMAP: lambda value, kind: bitmap_text(value),
 }
 
-_Finish = Callable[[list[Any], pa.DataType], pa.Array]
+#: Creates the array from a list of the parsed values; for times also from an array of them.
+_Finish = Callable[[Any, pa.DataType], pa.Array]
+
+
+def _dates(values: Any, wanted: pa.DataType) -> pa.Array:
+    return (values if isinstance(values, pa.Array) else pa.array(values, pa.int32())).cast(wanted)
 
 
 def _listed(values: list[Any], wanted: pa.DataType) -> pa.Array:
     return pa.array(values, wanted)
+
+
+def _plain(values: pa.Array, target: lt.LogicalType) -> pa.Array | None:
+    """Returns numbers, or what `parse_date` and `parse_timestamp` return; None if a text has an unusual form."""
+    if target.root in of.NUMERIC:
+        return plain_numbers(values, target)
+    if target.root is R.DATE:
+        return plain_dates(values)
+    return plain_timestamps(values) if target.root in of.TIMESTAMP else None
 
 
 def _parser(target: Any, zone: str) -> tuple[Callable[[str], Any], _Finish]:
@@ -333,15 +352,18 @@ def _parser(target: Any, zone: str) -> tuple[Callable[[str], Any], _Finish]:
     if root is R.BOOLEAN:
         return text.parse_boolean, _listed
     if root is R.DATE:
-        return text.parse_date, lambda values, wanted: pa.array(values, pa.int32()).cast(wanted)
+        return text.parse_date, _dates
     step = 10 ** (9 - target.precision) if root in of.DATETIME else 1
 
-    def in_units(values: list[Any], wanted: pa.DataType) -> pa.Array:
+    def in_units(values: Any, wanted: pa.DataType) -> pa.Array:
         unit = {"ms": 1_000_000, "us": 1000, "ns": 1}[wanted.unit]
-        numbers = [None if each is None else each // step * step // unit for each in values]
+        if isinstance(values, pa.Array):
+            numbers, valid = instants.ticks(values)
+            array = instants.from_ticks(numbers // step * step // unit, valid, pa.int64())
+        else:
+            array = pa.array([None if each is None else each // step * step // unit for each in values], pa.int64())
         if pa.types.is_time32(wanted):
-            return pa.array(numbers, pa.int32()).cast(wanted)
-        array = pa.array(numbers, pa.int64())
+            return array.cast(pa.int32()).cast(wanted)
         if pa.types.is_timestamp(wanted) and wanted.tz is not None:
             return instants.to_instants(array.cast(pa.timestamp(wanted.unit)), zone)
         return array.cast(wanted)
@@ -351,18 +373,6 @@ def _parser(target: Any, zone: str) -> tuple[Callable[[str], Any], _Finish]:
     if root in of.TIMESTAMP:
         return text.parse_timestamp, in_units
     raise UnsupportedOperationError(f"flinkpy does not have CAST from text to {target} yet")
-
-
-def _fast_integers(array: pa.Array, target: lt.LogicalType) -> pa.Array | None:
-    """Returns texts of digits alone as integers; None if there are others."""
-    if target.root not in of.INTEGER_NUMERIC:
-        return None
-    if not pc.all(pc.utf8_is_digit(array)).as_py():  # an empty text is not all digits
-        return None
-    try:
-        return array.cast(arrow_type_of(target))
-    except pa.ArrowInvalid:
-        return None
 
 
 def _whole_numbers(array: pa.Array, wanted: pa.DataType) -> pa.Array:

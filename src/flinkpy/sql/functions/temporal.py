@@ -5,7 +5,7 @@ Source: org.apache.flink.table.utils.DateTimeUtils, org.apache.flink.table.runti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from flinkpy.sql.functions import instants
 from flinkpy.sql.functions.date_formats import DateFormat, date_format
 from flinkpy.sql.functions.definition import Inference
 from flinkpy.sql.functions.kernel_call import KernelCall, as_array
+from flinkpy.sql.functions.plain_texts import plain_dates, plain_timestamps
 from flinkpy.sql.functions.registry import scalar
 from flinkpy.sql.functions.results import BIGINT, BOOLEAN, INT, STRING, exactly, nullable
 from flinkpy.sql.functions.text_values import Unparsable, parse_date, parse_timestamp
@@ -232,13 +233,24 @@ def _parsed(text: str, pattern: str | None) -> tuple[int, int | None] | None:
 
 
 def _from_texts(
-    call: KernelCall, operands: list[Any], compute: Callable[..., int | None], kind: pa.DataType
+    call: KernelCall,
+    operands: list[Any],
+    compute: Callable[..., int | None],
+    kind: pa.DataType,
+    plain: Callable[[pa.Array], pa.Array | None] | None = None,
 ) -> pa.Array:
-    """Returns the numbers that `compute` makes of texts, as an array of a temporal type."""
+    """Returns the numbers that `compute` makes of texts, as an array of a temporal type.
+
+    Args:
+        plain: returns the numbers of all texts at once, or None if it cannot.
+    """
     narrow = pa.int32() if kind.bit_width == 32 else pa.int64()
     columns = [as_array(each, call.num_rows) for each in operands]
 
     def numbers(values: pa.Array, *rest: list[Any]) -> pa.Array:
+        known = None if plain is None else plain(values)
+        if known is not None:
+            return known.cast(narrow)
         rows = zip(values.to_pylist(), *rest)
         return pa.array([None if None in row else compute(*row) for row in rows], narrow)
 
@@ -263,7 +275,7 @@ def to_date(call: KernelCall, *operands: Any) -> Any:
         found = date_format(pattern).parse(text)
         return None if found is None else found[0] // 86_400_000_000_000
 
-    return _from_texts(call, list(operands), compute, pa.date32())
+    return _from_texts(call, list(operands), compute, pa.date32(), None if operands[1:] else plain_dates)
 
 
 @scalar("TO_TIMESTAMP", _TEXT, f"{_TEXT}, {_TEXT}", returns=nullable(lt.TimestampType(3)), is_costly=True)
@@ -272,7 +284,22 @@ def to_timestamp(call: KernelCall, *operands: Any) -> Any:
         found = _parsed(text, pattern)
         return None if found is None else found[0] // 1_000_000
 
-    return _from_texts(call, list(operands), compute, pa.timestamp("ms"))
+    return _from_texts(call, list(operands), compute, pa.timestamp("ms"), _plain_millis(operands))
+
+
+def _plain_millis(operands: Sequence[Any]) -> Callable[[pa.Array], pa.Array | None] | None:
+    """Returns a function that parses texts in the default format at once; None if there is another format."""
+    if operands[1:] and not (isinstance(operands[1], pa.Scalar) and operands[1].as_py() == _DEFAULT_FORMAT):
+        return None
+
+    def millis(values: pa.Array) -> pa.Array | None:
+        nanos = plain_timestamps(values)
+        if nanos is None:
+            return None
+        numbers, valid = instants.ticks(nanos)
+        return instants.from_ticks(numbers // 1_000_000, valid, pa.int64())
+
+    return millis
 
 
 def _ltz_type(call: Inference) -> lt.LogicalType:
@@ -323,10 +350,14 @@ def unix_timestamp(call: KernelCall, *operands: Any) -> Any:
     if not operands:
         return pa.scalar(_CLOCK.now_ms() // 1000, pa.int64())
 
+    plain = _plain_millis(operands)
+    if plain is not None:
+        return _unix_times(call, operands[0], plain)
+
     def compute(text: str, pattern: str | None = None) -> int:
         found = _parsed(text, pattern)
         if found is None:
-            return -(1 << 63)
+            return _UNPARSABLE
         nanos, offset = found
         local = nanos // 1_000_000
         if offset is not None:
@@ -337,8 +368,30 @@ def unix_timestamp(call: KernelCall, *operands: Any) -> Any:
     return _from_texts(call, list(operands), compute, pa.int64())
 
 
+#: The result of UNIX_TIMESTAMP for a text that is no timestamp.
+_UNPARSABLE = -(1 << 63)
+
+
+def _unix_times(call: KernelCall, texts: Any, plain: Callable[[pa.Array], pa.Array | None]) -> pa.Array:
+    """UNIX_TIMESTAMP of texts in the default format, which are local times of the session."""
+
+    def compute(text: str, *_: Any) -> int | None:
+        found = _parsed(text, None)
+        return None if found is None else found[0] // 1_000_000
+
+    local = _from_texts(call, [texts], compute, pa.timestamp("ms"), plain)
+    millis, valid = instants.ticks(instants.to_instants(local, call.settings.time_zone))
+    seconds = instants.from_ticks(millis // 1000, valid, pa.int64())
+    if seconds.null_count:
+        seconds = pc.if_else(as_array(texts, call.num_rows).is_valid(), pc.fill_null(seconds, _UNPARSABLE), None)
+    return seconds
+
+
 @scalar("CONVERT_TZ", f"{_TEXT}, {_TEXT}, {_TEXT}", returns=nullable(STRING), is_costly=True)
 def convert_tz(call: KernelCall, text: Any, source: Any, target: Any) -> Any:
+    if isinstance(source, pa.Scalar) and isinstance(target, pa.Scalar) and isinstance(text, pa.Array):
+        return call.once_per_distinct(text, lambda values: _moved_texts(values, source.as_py(), target.as_py()))
+
     def one(value: str, from_zone: str, to_zone: str) -> str | None:
         try:
             local = pa.array([parse_timestamp(value) // 1_000_000_000], pa.timestamp("s"))
@@ -348,6 +401,20 @@ def convert_tz(call: KernelCall, text: Any, source: Any, target: Any) -> Any:
         return str(moved[0].as_py())
 
     return call.per_value(one, text, source, target)
+
+
+def _moved_texts(texts: pa.Array, source: str, target: str) -> pa.Array:
+    """Returns local times of one time zone as those of another one, without fractions; null for other texts."""
+    nanos = plain_timestamps(texts)
+    if nanos is not None:
+        numbers, valid = instants.ticks(nanos)
+        local = instants.from_ticks(numbers // 1_000_000_000, valid, pa.timestamp("s"))
+    else:
+        parsed = [None if each is None else _parsed(each, None) for each in texts.to_pylist()]
+        seconds = [None if each is None else each[0] // 1_000_000_000 for each in parsed]
+        local = pa.array(seconds, pa.int64()).cast(pa.timestamp("s"))
+    moved = instants.to_local(instants.to_instants(local, source), target)
+    return pc.strftime(moved, "%Y-%m-%d %H:%M:%S")
 
 
 # -- differences ----------------------------------------------------------------------------------------------------
