@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from flinkpy.state.accumulators import FrozenColumns
 from flinkpy.state.aggregate_table import FrozenTable, TableLayout
+from flinkpy.state.growing import with_room
 from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.meta_info import StateMetaInfo
 from flinkpy.state.row_groups import RowGroups, kernels, number_rows, running_counts
 from flinkpy.state.table_accumulators import TableAccumulator
-from flinkpy.state.window_table import with_room
 
 _MIN_CAPACITY = 1 << 10
 #: A table with fewer dead slots is not compacted.

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkpy.records.key_hash import hash_binary_column, mix_words
+from flinkpy.state.growing import with_room
 from flinkpy.state.pickling import dumps
 from flinkpy.state.row_kernels import EMPTY, REMOVED, RowKernels, kernels, new_slots
-from flinkpy.state.window_table import with_room
 
 _MIN_CAPACITY = 1 << 10
 #: A table that grows moves this number of old places for each key that is looked up, and at least _MIN_MOVED per call.

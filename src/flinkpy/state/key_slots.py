@@ -1,7 +1,8 @@
 """KeySlots: assigns a slot to each distinct key of one or more Arrow columns, batch by batch.
 
-Each column is converted to int64 codes. Numbers and times are their own codes. Other values (strings, decimals, ...)
-are looked up in a dictionary, once per distinct value of a batch. The codes of several columns are combined in pairs.
+Keys of several columns have two hashes of 64 bits, and a KeyIndex finds them in one probe. In the other form each
+column is converted to int64 codes. Numbers and times are their own codes. Other values (strings, decimals, ...) are
+looked up in a dictionary, once per distinct value of a batch. The codes of several columns are combined in pairs.
 So no Python object is created per row. NULL is a key like any other, as in GROUP BY of SQL.
 """
 
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.state.int_slots import IntSlots
+from flinkpy.state.key_index import KeyIndex, KeyWords
 
 #: The maximum size of a chunk. Copying it takes milliseconds, and the offsets of strings have 31 bits.
 _MAX_CHUNK_ROWS = 1 << 20
@@ -34,9 +36,10 @@ class KeySlots:
         if not types:
             raise ValueError("a key needs at least one column")
         self.types = types
-        self._columns = [_ColumnSlots(arrow_type, zeros_are_one) for arrow_type in types]
+        self._index = KeyIndex(KeyWords(types)) if len(types) > 1 and all(map(_has_words, types)) else None
+        self._columns = [] if self._index else [_ColumnSlots(arrow_type, zeros_are_one) for arrow_type in types]
         #: Pair i combines the slots of the columns up to i with the slots of column i + 1.
-        self._pairs = [IntSlots() for _ in types[1:]]
+        self._pairs = [IntSlots() for _ in self._columns[1:]]
         #: Per key column, chunks with the values of the slots in slot order. Each chunk is more than twice as long as
         #: the next, or has the maximum size. So there are few chunks even if many batches brought new keys.
         self._key_chunks: list[list[pa.Array]] = [[] for _ in types]
@@ -44,15 +47,21 @@ class KeySlots:
     @property
     def size(self) -> int:
         """The number of keys."""
+        if self._index is not None:
+            return self._index.size
         return self._pairs[-1].size if self._pairs else self._columns[0].size
 
     def slots_of(self, columns: list[pa.Array]) -> np.ndarray:
         """Returns int64[n]: the slot of each row's key. New keys get the next slots."""
-        slots, new_rows = self._columns[0].slots_of(columns[0])
-        for pair, column, values in zip(self._pairs, self._columns[1:], columns[1:]):
-            right, _ = column.slots_of(values)
-            # Slots stay below 2**31: memory runs out before.
-            slots, new_rows = pair.slots_of((slots << 32) | right)
+        if self._index is not None:
+            # No key is removed, so new keys get the next slots.
+            slots, new_rows = self._index.slots_of(columns)
+        else:
+            slots, new_rows = self._columns[0].slots_of(columns[0])
+            for pair, column, values in zip(self._pairs, self._columns[1:], columns[1:]):
+                right, _ = column.slots_of(values)
+                # Slots stay below 2**31: memory runs out before.
+                slots, new_rows = pair.slots_of((slots << 32) | right)
         if len(new_rows):
             indices = pa.array(new_rows)
             for chunks, values in zip(self._key_chunks, columns):
@@ -107,6 +116,16 @@ def _append_chunk(chunks: list[pa.Array], chunk: pa.Array) -> None:
             break
         first -= 1
     chunks[first:] = [pa.concat_arrays([*chunks[first:], chunk]) if first < len(chunks) else chunk]
+
+
+def _has_words(kind: pa.DataType) -> bool:
+    """True if a KeyIndex takes the same values as equal: not floats, because -0.0 and 0.0 are different keys here."""
+    types = pa.types
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal128(kind):
+        return True
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        return True
+    return types.is_temporal(kind) and not types.is_interval(kind)  # type: ignore[no-any-return]
 
 
 class _ColumnSlots:

@@ -29,6 +29,7 @@ import pyarrow as pa
 from flinkpy.common.errors import StateMigrationError, StateRestoreError
 from flinkpy.records.key_hash import hash_columns, key_groups
 from flinkpy.records.segments import Groups
+from flinkpy.state.growing import with_room
 from flinkpy.state.heap_snapshot import FrozenState, ends_of_groups
 from flinkpy.state.key_groups_file import KeyGroupsFileWriter
 from flinkpy.state.key_index import KeyIndex, KeyWords
@@ -36,7 +37,6 @@ from flinkpy.state.meta_info import ROWS, StateMetaInfo
 from flinkpy.state.row_chunks import CHUNK_BITS, CHUNK_ROWS, FrozenChunks, RowChunks
 from flinkpy.state.row_kernels import NONE, RowKernels, kernels
 from flinkpy.state.type_snapshot import PICKLED
-from flinkpy.state.window_table import with_room
 
 #: Rows of one batch in a file. Writing them takes about a millisecond.
 _BATCH_ROWS = 16_384

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.state.aggregate_table import TableLayout
-from flinkpy.state.window_table import NO_SLOTS, WindowTable, with_room
+from flinkpy.state.growing import with_room
+from flinkpy.state.window_table import NO_SLOTS, WindowTable
 
 _END = -1
 _LONG_AGO = np.iinfo(np.int64).min

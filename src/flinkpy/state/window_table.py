@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from flinkpy.state.accumulators import FrozenColumns
 from flinkpy.state.aggregate_table import FrozenTable, TableLayout
+from flinkpy.state.growing import with_room
 from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.meta_info import StateMetaInfo
 
-_MIN_CAPACITY = 1 << 10
 #: A table with fewer dead slots is not compacted.
 _MIN_DEAD = 1 << 12
 NO_SLOTS = np.empty(0, dtype=np.int64)
@@ -187,12 +187,3 @@ class FrozenWindowTable(FrozenTable):
         for accumulator in self._accumulators:
             columns += accumulator()
         return pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
-
-
-def with_room(values: np.ndarray, size: int) -> np.ndarray:
-    """Returns an array of at least that size. The size at least doubles, so growing costs a constant per entry."""
-    if size <= len(values):
-        return values
-    grown = np.empty(max(size, 2 * len(values), _MIN_CAPACITY), dtype=values.dtype)
-    grown[: len(values)] = values
-    return grown

@@ -18,12 +18,12 @@ import pyarrow as pa
 from flinkpy.records.key_hash import hash_columns, key_groups
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.group_table import EntrySource
+from flinkpy.state.growing import with_room
 from flinkpy.state.rocksdb.cached_state import in_order
 from flinkpy.state.rocksdb.database import Pair, RocksDatabase
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix
 from flinkpy.state.rocksdb.row_journal import RowJournal, live_rows
 from flinkpy.state.rocksdb.tables import RowCodec
-from flinkpy.state.window_table import with_room
 
 #: The byte after the prefix in keys of the journal.
 _JOURNAL_TAG = 0

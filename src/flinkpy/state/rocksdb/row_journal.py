@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from flinkpy.state.growing import with_room
 from flinkpy.state.rocksdb.database import Pair, RocksDatabase
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec
-from flinkpy.state.window_table import with_room
 
 _COUNT = struct.Struct("<I")
 _NUMBER = struct.Struct(">q")
