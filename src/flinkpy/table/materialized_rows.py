@@ -23,13 +23,15 @@ def materialized(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, has_ki
 
     Raises: InternalError if a change removes a row that is not there.
     """
-    if not has_kinds:
-        return pa.Table.from_batches(batches, schema)
     tables = [pa.Table.from_batches([each]) for each in batches]
     if not tables:
         return schema.empty_table()
-    changes = pa.concat_tables(tables).combine_chunks()
-    rows = changes.remove_column(0).cast(schema)
+    changes = pa.concat_tables(tables)
+    # The last operator may have other names for columns whose names the query repeats.
+    if not has_kinds:
+        return changes.rename_columns(schema.names).cast(schema)
+    changes = changes.combine_chunks()
+    rows = changes.remove_column(0).rename_columns(schema.names).cast(schema)
     is_added = np.isin(changes.column(0).to_numpy(), _ADDS)
     if is_added.all():
         return rows

@@ -128,6 +128,15 @@ def test_rows_in_processing_time_are_emitted_as_they_come(frame: Any, expected: 
         assert [change[6] for change in subtasks.output] == expected
 
 
+def test_running_results_of_idle_partitions_begin_anew() -> None:
+    with TableSubtasks(spec(_ROWTIME, (False, None, 0), call("SUM", 2), state_ttl_ms=100)) as subtasks:
+        for time, step in ((1, 60), (2, 60), (3, 101), (4, 0)):
+            subtasks.process([("+I", "a", at(time), 1, 1, 1)])
+            subtasks.watermark(time)
+            subtasks.advance(step)
+        assert [change[6] for change in subtasks.output] == [1, 2, 3, 1]
+
+
 def test_an_update_changes_the_results_of_other_rows() -> None:
     retracting = spec(_LONG, (True, -1, 0), call("SUM", 2), needs_retraction=True)
     with TableSubtasks(retracting) as subtasks:

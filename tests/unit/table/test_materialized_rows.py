@@ -71,3 +71,10 @@ def test_any_changelog_leaves_what_was_added_and_not_removed(steps: list[Any], d
     cut = data.draw(st.integers(0, len(changes)))
     found = Counter((name, int(n)) for name, n, _ in final_rows(changelog(changes[:cut]), changelog(changes[cut:])))
     assert found == +present
+
+
+@pytest.mark.parametrize("has_kinds", [True, False])
+def test_rows_have_the_names_of_the_query(has_kinds: bool) -> None:
+    changes = changelog([(ADD, "a", 1, None)]).rename_columns(["op", "name", "name0", "tags0"])
+    batch = changes if has_kinds else changes.select(["name", "name0", "tags0"])
+    assert materialized([batch], SCHEMA, has_kinds=has_kinds).schema == SCHEMA

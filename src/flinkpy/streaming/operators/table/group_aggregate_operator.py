@@ -19,10 +19,8 @@ from flinkpy.graph.table_specs import GlobalGroupAggregateSpec, GroupAggregateSp
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.sql.types.arrow import schema_of
-from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.row_groups import RowGroups, kernels, running_counts, running_sums
-from flinkpy.state.table_accumulators import SQL
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
@@ -35,6 +33,7 @@ from flinkpy.streaming.operators.table.aggregate_handler import (
 )
 from flinkpy.streaming.operators.table.bundle import Bundle
 from flinkpy.streaming.operators.table.changelog import keyed_changelog
+from flinkpy.streaming.operators.table.group_expiry import UPDATED, GroupExpiry
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -66,7 +65,7 @@ class GroupAggregateOperator(KeyedStateOperator):
             self._grouping = tuple(range(len(spec.grouping)))
         self._handler = AggregateHandler(spec.aggregates, self._arguments_schema, spec.needs_retraction, context.name)
         self._ttl_ms = spec.state_ttl_ms
-        self._next_sweep_ms = 0
+        self._expiry: GroupExpiry | None = None
         self._bundle: Bundle | None = None
         if spec.mini_batch is not None:
             self._bundle = Bundle(spec.mini_batch, context.processing_time_service, self._process_bundle)
@@ -78,8 +77,10 @@ class GroupAggregateOperator(KeyedStateOperator):
         super().initialize_state(restored)
         columns = list(self._handler.columns)
         if self._ttl_ms:
-            columns.append(AggregateColumn(f"{SQL}$UPDATED"))
+            columns.append(UPDATED)
         self._table = self.backend.group_table(TABLE_NAME, key_types(self._input_schema, self._grouping), columns)
+        if self._ttl_ms:
+            self._expiry = GroupExpiry(self._table, self._ttl_ms, self.context.processing_time_service)
         self._handler.create_maps(self.backend, self._table, self._arguments_schema)
         kernels.warm_up()
 
@@ -112,8 +113,8 @@ class GroupAggregateOperator(KeyedStateOperator):
     def _process(self, columns: pa.RecordBatch, weights: np.ndarray | None, is_running: bool) -> None:
         table = self._table
         slots = table.slots_of(key_columns(columns, self._grouping))
-        if self._ttl_ms:
-            self._expire(slots)
+        if self._expiry is not None:
+            self._expiry.expire(slots)
         number, first_rows = table.number_rows(slots)
         group_slots = slots.take(first_rows)
         groups = RowGroups(number, group_slots, ~table.is_live.take(group_slots))
@@ -198,26 +199,8 @@ class GroupAggregateOperator(KeyedStateOperator):
                 slots, is_gone = slots[groups.is_last], is_gone[groups.is_last]
             self._table.set_live(slots[~is_gone])
             self._table.remove(slots[is_gone])
-        if self._ttl_ms:
-            self._updated[slots] = self.context.processing_time_service.current_time_ms()
-
-    # -- time-to-live ----------------------------------------------------------------------------------------------
-
-    @property
-    def _updated(self) -> np.ndarray:
-        """The time of the last update of each slot, in ms."""
-        return self._table.accumulators[-1].arrays[0]
-
-    def _expire(self, slots: np.ndarray) -> None:
-        """Removes the groups of these slots whose time is over, and, once per time-to-live, all others in memory."""
-        table = self._table
-        now = self.context.processing_time_service.current_time_ms()
-        if now >= self._next_sweep_ms:
-            self._next_sweep_ms = now + self._ttl_ms
-            slots = table.live_slots()
-        is_over = table.is_live.take(slots) & (self._updated.take(slots) + self._ttl_ms <= now)
-        if is_over.any():
-            table.remove(np.unique(slots[is_over]))
+        if self._expiry is not None:
+            self._expiry.note_updated(slots)
 
     # -- results -------------------------------------------------------------------------------------------------
 

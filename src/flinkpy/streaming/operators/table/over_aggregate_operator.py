@@ -54,6 +54,7 @@ from flinkpy.streaming.operators.table.changelog import (
     fitted,
     has_changed,
 )
+from flinkpy.streaming.operators.table.group_expiry import UPDATED, GroupExpiry
 from flinkpy.streaming.operators.table.late_rows import LateRows
 from flinkpy.streaming.operators.table.over_frames import lag_offset, over_results
 from flinkpy.streaming.operators.table.time_columns import event_times
@@ -104,6 +105,7 @@ class OverAggregateOperator(KeyedStateOperator):
         #: The other ones, whose frames need their rows.
         self._framed = [] if self._is_updating else [i for i in range(len(self._calls)) if i not in self._running]
         self._handler: AggregateHandler | None = None
+        self._expiry: GroupExpiry | None = None
         #: The number of rows that LAG looks back.
         self._look_back = 0
         if not self._is_updating:
@@ -137,7 +139,11 @@ class OverAggregateOperator(KeyedStateOperator):
         self._rows = self.backend.row_table("rows", layout)
         if self._handler is not None:
             types = key_types(self._schema, self._partition)
-            self._groups = self.backend.group_table("groups", types, self._handler.columns)
+            columns = [*self._handler.columns, *([UPDATED] if self._spec.state_ttl_ms else [])]
+            self._groups = self.backend.group_table("groups", types, columns)
+            if self._spec.state_ttl_ms:
+                clock = self.context.processing_time_service
+                self._expiry = GroupExpiry(self._groups, self._spec.state_ttl_ms, clock)
             self._handler.create_maps(self.backend, self._groups, self._schema)
 
     # -- data ----------------------------------------------------------------------------------------------------
@@ -211,6 +217,8 @@ class OverAggregateOperator(KeyedStateOperator):
         handler, table = self._handler, self._groups
         assert handler is not None
         slots = table.slots_of(key_columns(columns, self._partition))
+        if self._expiry is not None:
+            self._expiry.expire(slots)
         number, first_rows = table.number_rows(slots)
         group_slots = slots.take(first_rows)
         groups = RowGroups(number, group_slots, ~table.is_live.take(group_slots))
@@ -218,6 +226,8 @@ class OverAggregateOperator(KeyedStateOperator):
         is_first = first == np.arange(len(first))
         results = handler.update(table, groups, columns.append_column(_IS_FIRST, pa.array(is_first)), None, True)
         table.set_live(group_slots)
+        if self._expiry is not None:
+            self._expiry.note_updated(group_slots)
         taken = []
         for place, result in zip(self._running, results):
             window, call = self._calls[place]

@@ -89,8 +89,8 @@ class GlobalGroupAggregateOperator(GroupAggregateOperator):
     def _process(self, columns: pa.RecordBatch, weights: np.ndarray | None, is_running: bool) -> None:
         table = self._table
         slots = table.slots_of(key_columns(columns, self._grouping))
-        if self._ttl_ms:
-            self._expire(slots)
+        if self._expiry is not None:
+            self._expiry.expire(slots)
         number, first_rows = table.number_rows(slots)
         group_slots = slots.take(first_rows)
         groups = RowGroups(number, group_slots, ~table.is_live.take(group_slots))
