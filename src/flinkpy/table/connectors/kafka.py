@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import UnsupportedOperationError, ValidationError
+from flinkpy.common.errors import ValidationError
 from flinkpy.common.types import RowKind
 from flinkpy.connectors.kafka.sink import KafkaSink
 from flinkpy.connectors.kafka.source import PARTITION_DISCOVERY_INTERVAL, KafkaSource
@@ -105,13 +105,6 @@ class KafkaTableFactory(TableFactory):
         if not self.is_upsert:
             check_partitioner(options)
         schema = context.table.resolved_schema
-        persisted = [column for column in schema.columns if column.is_persisted]
-        places = [number for number, column in enumerate(persisted) if not column.is_physical]
-        if places and places[0] != len(persisted) - len(places):
-            raise UnsupportedOperationError(
-                f"The metadata columns of {context.table.identifier} must be declared after all other columns to write "
-                "to Kafka"
-            )
         return KafkaTableSink(options, schema.to_sink_row_type(), key, value, self.is_upsert)
 
     def _parts(self, context: FactoryContext) -> tuple[_Part | None, _Part]:

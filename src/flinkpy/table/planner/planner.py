@@ -41,7 +41,7 @@ from flinkpy.configuration.table_options import (
 from flinkpy.graph.table_specs import MiniBatch, SessionSettings
 from flinkpy.graph.transformation import Transformation
 from flinkpy.sql.parser import nodes as ast
-from flinkpy.sql.rex import InputRef, Literal, RexCall, RexNode
+from flinkpy.sql.rex import InputRef, Literal, RexCall, RexNode, input_columns
 from flinkpy.sql.types.logical_types import LogicalType, RowType, is_rowtime
 from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTable
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
@@ -66,6 +66,7 @@ from flinkpy.table.planner.context import PlannerContext
 from flinkpy.table.planner.errors import did_you_mean, invalid
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.time import as_regular
+from flinkpy.table.planner.overwrites import check_overwrites
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.builder import PhysicalBuilder
 from flinkpy.table.planner.physical.mini_batch_joins import with_mini_batch_joins
@@ -324,16 +325,20 @@ class Planner:
                     f"INSERT OVERWRITE requires that the underlying DynamicTableSink of table '{name}' supports it."
                 )
         row_type = table.resolved_schema.to_sink_row_type()
-        plan = _fitted(query, row_type, name, columns, partition)
+        # The statement names columns in the order of their declaration; connectors get metadata columns last.
+        declared = tuple(column.name for column in table.resolved_schema.columns if column.is_persisted)
+        plan = _fitted(query, row_type, name, columns or declared, partition)
         key = table.resolved_schema.primary_key
         places = () if key is None else tuple(row_type.names.index(each) for each in key.columns)
-        return rel.Sink(plan, table, sink, name, places, on_conflict, row_type, abilities)
+        static = tuple(partition.items())
+        return rel.Sink(plan, table, sink, name, places, on_conflict, row_type, abilities, static)
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
     def _physical(self, operations: Sequence[rel.RelNode], **options: Any) -> list[ph.PhysicalNode]:
         context = self._context()
         materialize = read_option(self._configuration, UPSERT_MATERIALIZE)
+        check_overwrites(operations)
         requires_clause = self.is_streaming and read_option(self._configuration, SINK_REQUIRE_ON_CONFLICT)
         settings = OptimizerSettings.of(self._configuration, context.settings, is_streaming=self.is_streaming)
         plans = []
@@ -469,8 +474,12 @@ def _is_of_operators(key: str) -> bool:
 def _fitted(
     query: rel.RelNode, wanted: RowType, name: str, columns: tuple[str, ...], partition: dict[str, RexNode]
 ) -> rel.RelNode:
-    """Returns the query with the columns of the table: cast, in its order, with NULL for those that are not given."""
-    given = [each for each in (columns or wanted.names) if each not in partition]
+    """Returns the query with the columns of the table: cast, in its order, with NULL for those that are not given.
+
+    Args:
+        columns: the names of the columns of the query and of the partition.
+    """
+    given = [each for each in columns if each not in partition]
     if len(given) != query.width:
         problem = "Too many columns" if query.width > len(given) else "Different number of columns"
         raise _mismatch(problem, name, query.row_type, wanted)
@@ -500,9 +509,11 @@ def _same_but_roles(values: list[RexNode], query: rel.RelNode) -> bool:
 
 
 def _names(values: list[RexNode], query: rel.RelNode, wanted: RowType) -> tuple[str, ...]:
-    if len(values) == query.width:
-        return query.names
-    return wanted.names
+    """Returns the names of the query's columns if each is written, else those of the table."""
+    columns = [input_columns([each]) for each in values]
+    if len(values) != query.width or any(len(each) != 1 for each in columns):
+        return wanted.names if len(values) != query.width else query.names
+    return tuple(query.names[each[0]] for each in columns)
 
 
 def _cast_for_sink(

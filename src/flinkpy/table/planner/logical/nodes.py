@@ -461,6 +461,7 @@ class Sink(_OneInput):
         primary_key: columns of the sink's rows.
         on_conflict: DO NOTHING, ERROR or DEDUPLICATE of ON CONFLICT; None where the statement says nothing.
         abilities: what the sink was told, as `flinkpy.table.connectors.abilities`.
+        static_partition: the constants of INSERT ... PARTITION.
     """
 
     table: Any
@@ -470,6 +471,7 @@ class Sink(_OneInput):
     on_conflict: str | None = None
     sink_type: RowType = field(default=RowType((), nullable=False))
     abilities: tuple[Any, ...] = ()
+    static_partition: tuple[tuple[str, Any], ...] = ()
 
 
 # -- row types -------------------------------------------------------------------------------------------------------
