@@ -139,6 +139,8 @@ class WatermarkStrategy:
         timestamp_column: name or position of the field that contains the timestamp, or None.
         idle_timeout_ms: after this time without a record the stream counts as idle; None for never.
         alignment: (group, maximum drift in ms, update interval in ms), or None.
+        column_watermarks: for the source of a table its `SourceWatermarks`, which make watermarks from columns of whole
+            batches. Records then need no timestamps.
     """
 
     def __init__(self, j_watermark_strategy: int | None = None) -> None:
@@ -148,6 +150,7 @@ class WatermarkStrategy:
         self.timestamp_column: str | int | None = None
         self.idle_timeout_ms: int | None = None
         self.alignment: tuple[str, int, int] | None = None
+        self.column_watermarks: Any = None
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
         """Extracts event timestamps with `timestamp_assigner`. Replaces a timestamp column."""
@@ -230,6 +233,20 @@ class WatermarkStrategy:
         strategy.generator_supplier = supplier
         return strategy
 
+    @staticmethod
+    def for_columns(watermarks: Any) -> WatermarkStrategy:
+        """Returns the strategy of a table's source. Beyond PyFlink.
+
+        Args:
+            watermarks: a `flinkpy.graph.table_specs.SourceWatermarks`.
+        """
+        strategy = WatermarkStrategy(None)
+        strategy.column_watermarks = watermarks
+        if watermarks.params.idle_timeout_ms:
+            strategy.idle_timeout_ms = watermarks.params.idle_timeout_ms
+        strategy.alignment = watermarks.params.alignment
+        return strategy
+
     @property
     def does_nothing(self) -> bool:
         """True if the strategy changes nothing in a stream."""
@@ -242,7 +259,11 @@ class WatermarkStrategy:
 
     @property
     def makes_watermarks(self) -> bool:
-        return self.out_of_orderness_ms is not None or self.generator_supplier is not None
+        return (
+            self.out_of_orderness_ms is not None
+            or self.generator_supplier is not None
+            or self.column_watermarks is not None
+        )
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:

@@ -135,6 +135,39 @@ class WatermarkAssignerSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class WatermarkParams:
+    """The options `scan.watermark.*` of a table.
+
+    Attributes:
+        emits_on_event: True to emit a watermark after each row that advances event time; False for at intervals.
+        idle_timeout_ms: None for `table.exec.source.idle-timeout`.
+        alignment: group, largest drift in ms, and interval of the comparison in ms; None for no alignment.
+    """
+
+    emits_on_event: bool = False
+    idle_timeout_ms: int | None = None
+    alignment: tuple[str, int, int] | None = None
+
+
+DEFAULT_WATERMARK_PARAMS = WatermarkParams()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWatermarks:
+    """The watermarks that a source makes from its rows: the least of those of its splits.
+
+    Attributes:
+        rowtime_column: the event time attribute.
+        watermark: the expression of the WATERMARK clause, over the rows of the source.
+    """
+
+    rowtime_column: int
+    watermark: RexNode
+    params: WatermarkParams = DEFAULT_WATERMARK_PARAMS
+    settings: SessionSettings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
 class ExpandSpec(OperatorSpec):
     """Emits each row once per projection, for GROUPING SETS and split DISTINCT aggregates."""
 

@@ -47,6 +47,11 @@ def create_generator(
     generator: BatchGenerator
     if strategy.generator_supplier is not None:
         generator = _UserGenerator(_supplied(strategy.generator_supplier, context))
+    elif strategy.column_watermarks is not None:
+        # Jobs without tables do not load the evaluation of SQL.
+        from flinkpy.streaming.operators.table.column_watermarks import ColumnWatermarks
+
+        generator = ColumnWatermarks(strategy.column_watermarks, context)
     elif strategy.out_of_orderness_ms is not None:
         generator = _BoundedOutOfOrderness(strategy.out_of_orderness_ms)
     else:

@@ -252,6 +252,11 @@ class KafkaTableSource(ScanTableSource):
         return self.value.table_format.changelog_mode
 
     @property
+    def supports_watermarks(self) -> bool:
+        # Rows of an upsert table are first brought into the order of their keys.
+        return not self.is_upsert
+
+    @property
     def produced_type(self) -> RowType:
         added = tuple(RowField(f"$metadata${key}", SOURCE_METADATA[key]) for key in self.metadata_keys)
         return RowType((*self.row_type.fields, *added), nullable=False)

@@ -27,21 +27,35 @@ SINK_PARALLELISM: ConfigOption[int | None] = ConfigOption(
 SCAN_PARALLELISM: ConfigOption[int | None] = ConfigOption(
     "scan.parallelism", OptionType.INT, None, "The parallelism of the source; by default that of the job.", minimum=1
 )
+WATERMARK_EMIT_STRATEGY: ConfigOption[str] = ConfigOption(
+    "scan.watermark.emit.strategy",
+    OptionType.ENUM,
+    "on-periodic",
+    "When watermarks are emitted.",
+    choices=("on-periodic", "on-event"),
+)
+WATERMARK_EMIT_GAP: ConfigOption[int] = ConfigOption(
+    "scan.watermark.emit.on-event.gap", OptionType.INT, 1, "The events between two watermarks."
+)
+WATERMARK_IDLE_TIMEOUT: ConfigOption[int | None] = ConfigOption(
+    "scan.watermark.idle-timeout", OptionType.DURATION, None, "When a source without rows is idle."
+)
+WATERMARK_ALIGNMENT_GROUP: ConfigOption[str | None] = ConfigOption(
+    "scan.watermark.alignment.group", OptionType.STRING, None, "The alignment group."
+)
+WATERMARK_ALIGNMENT_MAX_DRIFT: ConfigOption[int | None] = ConfigOption(
+    "scan.watermark.alignment.max-drift", OptionType.DURATION, None, "The largest drift in the group."
+)
+WATERMARK_ALIGNMENT_UPDATE_INTERVAL: ConfigOption[int] = ConfigOption(
+    "scan.watermark.alignment.update-interval", OptionType.DURATION, 1_000, "How often drift is compared."
+)
 WATERMARK_OPTIONS: tuple[ConfigOption[Any], ...] = (
-    ConfigOption(
-        "scan.watermark.emit.strategy",
-        OptionType.ENUM,
-        "on-periodic",
-        "When watermarks are emitted.",
-        choices=("on-periodic", "on-event"),
-    ),
-    ConfigOption("scan.watermark.emit.on-event.gap", OptionType.INT, 1, "The events between two watermarks."),
-    ConfigOption("scan.watermark.idle-timeout", OptionType.DURATION, None, "When a source without rows is idle."),
-    ConfigOption("scan.watermark.alignment.group", OptionType.STRING, None, "The alignment group."),
-    ConfigOption("scan.watermark.alignment.max-drift", OptionType.DURATION, None, "The largest drift in the group."),
-    ConfigOption(
-        "scan.watermark.alignment.update-interval", OptionType.DURATION, 1_000, "How often drift is compared."
-    ),
+    WATERMARK_EMIT_STRATEGY,
+    WATERMARK_EMIT_GAP,
+    WATERMARK_IDLE_TIMEOUT,
+    WATERMARK_ALIGNMENT_GROUP,
+    WATERMARK_ALIGNMENT_MAX_DRIFT,
+    WATERMARK_ALIGNMENT_UPDATE_INTERVAL,
 )
 
 

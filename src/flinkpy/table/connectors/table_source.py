@@ -112,9 +112,10 @@ class ScanTableSource(DynamicTableSource):
         """Returns a source that may stop after this number of rows per reader."""
         return None
 
-    def with_watermark(self, watermark: RexNode, rowtime_column: int, settings: Any) -> ScanTableSource | None:
-        """Returns a source that makes watermarks per split."""
-        return None
+    @property
+    def supports_watermarks(self) -> bool:
+        """True if its splits should have watermarks of their own, since they progress independently of each other."""
+        return False
 
     def partitions(self) -> list[dict[str, str | None]] | None:
         """Returns the partitions, each as column names and values as text; None if the source cannot list them."""

@@ -12,6 +12,7 @@ from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.catalog.catalog_tables import CatalogView, ContextResolvedTable, QueryView
 from flinkpy.table.catalog.resolved_schema import ComputedColumn, MetadataColumn
 from flinkpy.table.connectors.abilities import ReadingMetadata
+from flinkpy.table.connectors.watermark_params import watermark_params
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.errors import invalid, shown_in
 from flinkpy.table.planner.logical import nodes as rel
@@ -99,7 +100,9 @@ class TableExpansion:
             plan = rel.Project(plan, tuple(expressions), schema.column_names)
         if schema.watermark is not None and self._queries.context.is_streaming:
             rowtime = schema.column_names.index(schema.watermark.rowtime_column)
-            plan = rel.WatermarkAssigner(plan, rowtime, schema.watermark.expression)
+            name = table.identifier.as_summary_string()
+            params = watermark_params(table.options, f"table '{name}'")
+            plan = rel.WatermarkAssigner(plan, rowtime, schema.watermark.expression, params)
         return plan
 
 

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from flinkpy.graph.table_specs import EngineFiles, EngineFunction, EngineTable, JoinType, SortField
+from flinkpy.graph.table_specs import (
+    DEFAULT_WATERMARK_PARAMS,
+    EngineFiles,
+    EngineFunction,
+    EngineTable,
+    JoinType,
+    SortField,
+    SourceWatermarks,
+    WatermarkParams,
+)
 from flinkpy.sql.rex import AggregateCall, InputRef, Literal, RexNode
 from flinkpy.sql.types.logical_types import LogicalType, RowField, RowType
 
@@ -79,6 +88,7 @@ class Scan(RelNode):
         type: the rows of the source.
         pushed: what was pushed into the source, for plans, such as `filter=[...]`.
         abilities: what was pushed into the source, as `flinkpy.table.connectors.abilities`.
+        watermarks: those that the source makes; None if a WatermarkAssigner does, or nobody.
     """
 
     table: Any
@@ -86,6 +96,7 @@ class Scan(RelNode):
     type: RowType
     pushed: tuple[str, ...] = ()
     abilities: tuple[Any, ...] = ()
+    watermarks: SourceWatermarks | None = None
 
     @cached_property
     def row_type(self) -> RowType:
@@ -125,10 +136,15 @@ class Filter(_OneInput):
 
 @dataclass(frozen=True, eq=False)
 class WatermarkAssigner(_OneInput):
-    """Makes a column the event time attribute of the rows."""
+    """Makes a column the event time attribute of the rows.
+
+    Attributes:
+        params: how watermarks are emitted.
+    """
 
     rowtime: int
     watermark: RexNode
+    params: WatermarkParams = DEFAULT_WATERMARK_PARAMS
 
     @cached_property
     def row_type(self) -> RowType:

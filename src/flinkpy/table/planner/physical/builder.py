@@ -75,7 +75,9 @@ class PhysicalBuilder:
             raise TableProgramError(
                 f"The source of table '{name}' can only be used in lookup joins (FOR SYSTEM_TIME AS OF)."
             )
-        scan = ph.TableSourceScan([], node.row_type, node.table, node.source, node.pushed, node.abilities)
+        scan = ph.TableSourceScan(
+            [], node.row_type, node.table, node.source, node.pushed, node.abilities, node.watermarks
+        )
         if update_kind_of(node.source.changelog_mode) is not UpdateKind.ONLY_UPDATE_AFTER:
             return scan
         keys = smallest(unique_keys(scan))
@@ -98,7 +100,14 @@ class PhysicalBuilder:
     @_build.register
     def _(self, node: rel.WatermarkAssigner) -> ph.PhysicalNode:
         below = self.build(node.input)
-        return ph.WatermarkAssigner([below], node.row_type, node.rowtime, node.watermark)
+        if node.params.alignment is not None and self._context.is_streaming:
+            scans = [each.table.identifier for each in rel.walk(node) if isinstance(each, rel.Scan)]
+            raise TableProgramError(
+                f"Table '{scans[0].as_summary_string()}' has options 'scan.watermark.alignment.*', but its source "
+                "makes no watermarks. They need a connector such as kafka, one of its columns as event time, and "
+                "'scan.watermark.emit.strategy' = 'on-periodic'."
+            )
+        return ph.WatermarkAssigner([below], node.row_type, node.rowtime, node.watermark, node.params)
 
     # -- Calc --------------------------------------------------------------------------------------------------------
 

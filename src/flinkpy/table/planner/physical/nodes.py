@@ -12,7 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from flinkpy.graph.table_specs import AsyncLookupOptions, EngineFiles, EngineFunction, EngineTable, JoinType, SortField
+from flinkpy.graph.table_specs import (
+    DEFAULT_WATERMARK_PARAMS,
+    AsyncLookupOptions,
+    EngineFiles,
+    EngineFunction,
+    EngineTable,
+    JoinType,
+    SortField,
+    SourceWatermarks,
+    WatermarkParams,
+)
 from flinkpy.sql.rex import UNNEST, UNNEST_WITH_ORDINALITY, AggregateCall, Literal, RexNode, UserFunctionCall
 from flinkpy.sql.types.logical_types import RowType, is_rowtime
 from flinkpy.table.planner.binder.literals import interval_text
@@ -93,6 +103,7 @@ class TableSourceScan(PhysicalNode):
     source: Any
     pushed: tuple[str, ...] = ()
     abilities: tuple[Any, ...] = ()
+    watermarks: SourceWatermarks | None = None
 
     def terms(self, *, infix: bool = False) -> list[Term]:
         identifier = self.table.identifier
@@ -145,6 +156,7 @@ class AsyncCalc(PhysicalNode):
 class WatermarkAssigner(PhysicalNode):
     rowtime: int
     watermark: RexNode
+    params: WatermarkParams = DEFAULT_WATERMARK_PARAMS
 
     def terms(self, *, infix: bool = False) -> list[Term]:
         text = rex_text(self.watermark, self.input.names, infix=infix)

@@ -5,6 +5,7 @@ Source: org.apache.flink.table.planner.plan.nodes.exec.ExecNode.translateToPlan.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatchmethod
 from typing import Any
 
@@ -105,12 +106,21 @@ class Translator:
         if isinstance(node.source, StreamTableSource):
             return self._stream_input(node, node.source)
         source = node.source.source()
-        spec = SourceSpec(source, WatermarkStrategy.no_watermarks(), output_type=InternalTypeInfo(node.row_type))
+        spec = SourceSpec(source, self._watermark_strategy(node), output_type=InternalTypeInfo(node.row_type))
         made = OperatorTransformation(f"{node.table.identifier.object_name}[{node.name}]", spec, [])
         made.description = node.description(infix=True)
         if node.source.parallelism is not None:
             made.set_parallelism(node.source.parallelism)
         return made
+
+    def _watermark_strategy(self, node: ph.TableSourceScan) -> WatermarkStrategy:
+        if node.watermarks is None:
+            return WatermarkStrategy.no_watermarks()
+        params = node.watermarks.params
+        if params.idle_timeout_ms is None:
+            params = replace(params, idle_timeout_ms=self._settings.idle_timeout_ms)
+        made = replace(node.watermarks, params=params, settings=self._settings.session)
+        return WatermarkStrategy.for_columns(made)
 
     @staticmethod
     def _stream_input(node: ph.TableSourceScan, source: StreamTableSource) -> Transformation:
@@ -196,10 +206,12 @@ class Translator:
             # Event time does not advance before the end of the input, and no row is late.
             references = tuple(ph_reference(node.input, place) for place in range(len(node.names)))
             return self._operator(node, self._calc_spec(node.input, references, None, node.row_type))
+        params = node.params
         spec = specs.WatermarkAssignerSpec(
             node.rowtime,
             node.watermark,
-            self._settings.idle_timeout_ms,
+            self._settings.idle_timeout_ms if params.idle_timeout_ms is None else params.idle_timeout_ms,
+            params.emits_on_event,
             settings=self._settings.session,
             **self._types(node),
         )

@@ -24,10 +24,12 @@ class OptimizerSettings:
 
     Attributes:
         session: the settings that the values of expressions depend on.
+        is_streaming: False in batch mode.
         distinct_buckets: the buckets into which aggregates of distinct values are split; None not to split them.
     """
 
     session: SessionSettings
+    is_streaming: bool = True
     distinct_buckets: int | None = None
 
     @classmethod
@@ -40,4 +42,4 @@ class OptimizerSettings:
                 details={"option": DELTA_JOIN_STRATEGY.key},
             )
         splits = is_streaming and read_option(configuration, DISTINCT_AGG_SPLIT_ENABLED)
-        return cls(session, read_option(configuration, DISTINCT_AGG_SPLIT_BUCKET_NUM) if splits else None)
+        return cls(session, is_streaming, read_option(configuration, DISTINCT_AGG_SPLIT_BUCKET_NUM) if splits else None)

@@ -18,6 +18,7 @@ from flinkpy.table.planner.rules.set_operations import replace_set_operations
 from flinkpy.table.planner.rules.sources import push_into_sources
 from flinkpy.table.planner.rules.split_distinct import split_distinct_aggregates
 from flinkpy.table.planner.rules.subqueries import expand_subqueries
+from flinkpy.table.planner.rules.watermarks import push_watermarks
 from flinkpy.table.planner.rules.windows import recognise_window_aggregates
 
 
@@ -46,4 +47,5 @@ def optimise(plan: rel.RelNode, settings: OptimizerSettings) -> rel.RelNode:
     plan = prune_columns(plan)
     plan = merge_projections(plan)
     plan = push_partitions(plan, settings.session)
-    return push_into_sources(plan)
+    plan = push_into_sources(plan)
+    return push_watermarks(plan) if settings.is_streaming else plan

@@ -183,7 +183,8 @@ def _push_fields_through_watermark(node: rel.RelNode) -> rel.RelNode:
     names = rel.unique_names(tuple(name for _, name in accesses))
     project = rel.Project(scan, tuple(substituted(value, inner) for value, _ in accesses), names)
     places = {path[0]: place for place, path in enumerate(paths) if len(path) == 1}
-    changed = rel.WatermarkAssigner(project, places[assigner.rowtime], moved(assigner.watermark, places))
+    watermark = moved(assigner.watermark, places)
+    changed = replace(assigner, input=project, rowtime=places[assigner.rowtime], watermark=watermark)
     columns: dict[Path, RexNode] = {
         path: InputRef(field.type, place)
         for place, (path, field) in enumerate(zip(paths, changed.row_type.fields, strict=True))
