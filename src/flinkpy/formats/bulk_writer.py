@@ -15,6 +15,7 @@ from flinkpy.formats.row_types import project_row_type
 
 if TYPE_CHECKING:
     from flinkpy.formats.json_values import TimeForm
+    from flinkpy.formats.json_writer import JsonWriter
     from flinkpy.records.batch import Batch
 
 #: Size of a row group: small enough to keep in memory for each open file, large enough that columns compress well and
@@ -226,34 +227,32 @@ class JsonBulkWriterFactory(ColumnBulkWriterFactory):
     is_concatenable = True
     #: A factory that an earlier release has pickled has no such attribute.
     _time_form: TimeForm | None = None
+    _leaves_out_nulls = False
 
-    def __init__(self, row_type: RowTypeInfo | None, time_form: TimeForm | None = None) -> None:
+    def __init__(
+        self, row_type: RowTypeInfo | None, time_form: TimeForm | None = None, leaves_out_nulls: bool = False
+    ) -> None:
         super().__init__(row_type)
         self._time_form = time_form
+        self._leaves_out_nulls = leaves_out_nulls
 
     def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
         row_type = self._row_type or input_type
         if not isinstance(row_type, RowTypeInfo):
             raise TypeMismatchError("JSON lines need rows with field names: pass a row type, or use Types.ROW_NAMED")
-        return _JsonBulkWriter(self, file, input_type, row_type, self._time_form)
-
-
-class _JsonBulkWriter:
-    def __init__(
-        self,
-        factory: JsonBulkWriterFactory,
-        file: BinaryIO,
-        input_type: Any,
-        row_type: RowTypeInfo,
-        time_form: TimeForm | None,
-    ) -> None:
         from flinkpy.formats.json_values import TimeForm
         from flinkpy.formats.json_writer import JsonWriter
 
+        lines = JsonWriter(row_type, self._time_form or TimeForm.RFC_3339, self._leaves_out_nulls)
+        return _JsonBulkWriter(self, file, input_type, lines)
+
+
+class _JsonBulkWriter:
+    def __init__(self, factory: JsonBulkWriterFactory, file: BinaryIO, input_type: Any, lines: JsonWriter) -> None:
         self._factory = factory
         self._file = file
         self._input_type = input_type
-        self._lines = JsonWriter(row_type, time_form or TimeForm.RFC_3339)
+        self._lines = lines
 
     def add(self, batch: Batch) -> None:
         lines = self._lines.texts(self._factory.columns_of(batch, self._input_type))

@@ -42,13 +42,16 @@ class JsonWriter:
     Args:
         row_type: the rows.
         form: how times are written.
+        leaves_out_nulls: True to leave out fields that are null, also in nested rows.
 
     Raises:
         UnsupportedOperationError: JSON does not support the type of a field.
     """
 
-    def __init__(self, row_type: RowTypeInfo, form: TimeForm = TimeForm.RFC_3339) -> None:
-        self._texts = _row_texts(row_type.get_field_names(), row_type.get_field_types(), form)
+    def __init__(
+        self, row_type: RowTypeInfo, form: TimeForm = TimeForm.RFC_3339, leaves_out_nulls: bool = False
+    ) -> None:
+        self._texts = _row_texts(row_type.get_field_names(), row_type.get_field_types(), form, leaves_out_nulls)
 
     def texts(self, columns: pa.RecordBatch) -> list[str]:
         """Returns one JSON object per row of `RecordBatch[schema=arrow_schema(row_type)]`."""
@@ -56,11 +59,13 @@ class JsonWriter:
 
 
 def _row_texts(
-    names: list[str], types: list[TypeInformation], form: TimeForm
+    names: list[str], types: list[TypeInformation], form: TimeForm, leaves_out_nulls: bool
 ) -> Callable[[list[pa.Array], int], list[str]]:
-    fields = [texts_of(kind, form) for kind in types]
-    labels = (json.dumps(name, ensure_ascii=False).replace("%", "%%") for name in names)
-    template = "{" + ",".join(label + ":%s" for label in labels) + "}"
+    fields = [texts_of(kind, form, leaves_out_nulls) for kind in types]
+    labels = [json.dumps(name, ensure_ascii=False) for name in names]
+    if leaves_out_nulls:
+        return lambda arrays, num_rows: _texts_of_values(labels, fields, arrays, num_rows)
+    template = "{" + ",".join(label.replace("%", "%%") + ":%s" for label in labels) + "}"
 
     def texts(arrays: list[pa.Array], num_rows: int) -> list[str]:
         if not fields:
@@ -70,22 +75,36 @@ def _row_texts(
     return texts
 
 
-def texts_of(type_info: TypeInformation, form: TimeForm = TimeForm.RFC_3339) -> Texts:
-    """Returns a function from a column of this type to the JSON texts of its values."""
+def _texts_of_values(labels: list[str], fields: list[Texts], arrays: list[pa.Array], num_rows: int) -> list[str]:
+    """Returns objects with the fields that are not null."""
+    parts: list[list[str]] = [[] for _ in range(num_rows)]
+    for label, field, array in zip(labels, fields, arrays):
+        for row, text, is_valid in zip(parts, field(array), array.is_valid().to_pylist()):
+            if is_valid:
+                row.append(f"{label}:{text}")
+    return [f"{{{','.join(row)}}}" for row in parts]
+
+
+def texts_of(type_info: TypeInformation, form: TimeForm = TimeForm.RFC_3339, leaves_out_nulls: bool = False) -> Texts:
+    """Returns a function from a column of this type to the JSON texts of its values.
+
+    Args:
+        leaves_out_nulls: as for JsonWriter.
+    """
     if isinstance(type_info, ti.ExternalTypeInfo):
-        return texts_of(type_info.wrapped_type, form)
+        return texts_of(type_info.wrapped_type, form, leaves_out_nulls)
     if isinstance(type_info, ti.BasicTypeInfo):
         if type_info.basic_type is BasicType.INSTANT:
             return lambda array: _instant_texts(array, form)
         return _BASIC[type_info.basic_type]
     if isinstance(type_info, RowTypeInfo):
-        whole = _row_texts(type_info.get_field_names(), type_info.get_field_types(), form)
+        whole = _row_texts(type_info.get_field_names(), type_info.get_field_types(), form, leaves_out_nulls)
         return lambda array: _or_null(array, whole(array.flatten(), len(array)))
     if isinstance(type_info, ti.TupleTypeInfo):
-        fields = [texts_of(kind, form) for kind in type_info.get_field_types()]
+        fields = [texts_of(kind, form, leaves_out_nulls) for kind in type_info.get_field_types()]
         return lambda array: _tuple_texts(array, fields)
     if isinstance(type_info, ti.MapTypeInfo):
-        return _map_texts(texts_of(type_info.key_type, form), texts_of(type_info.value_type, form))
+        return _map_texts(texts_of(type_info.key_type, form), texts_of(type_info.value_type, form, leaves_out_nulls))
     if isinstance(type_info, ti.PickledBytesTypeInfo):
         codec = codec_of(type_info)
         return lambda array: [_any_text(value) for value in codec.decode(array)]
@@ -94,7 +113,7 @@ def texts_of(type_info: TypeInformation, form: TimeForm = TimeForm.RFC_3339) -> 
     if isinstance(
         type_info, (ti.ListTypeInfo, ti.PrimitiveArrayTypeInfo, ti.BasicArrayTypeInfo, ti.ObjectArrayTypeInfo)
     ):
-        element = texts_of(type_info.element_type, form)
+        element = texts_of(type_info.element_type, form, leaves_out_nulls)
         return lambda array: _list_texts(array, element)
     match temporal_kind(type_info):
         case "DATE":

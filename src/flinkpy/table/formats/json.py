@@ -45,14 +45,45 @@ TIMESTAMP_FORMAT = ConfigOption(
 )
 
 
+IGNORE_NULL_FIELDS = ConfigOption(
+    "encode.ignore-null-fields", OptionType.BOOL, False, "True to leave out fields that are null."
+)
+_DECIMALS = ConfigOption(
+    "encode.decimal-as-plain-number", OptionType.BOOL, False, "Has no effect: decimals are always plain numbers."
+)
+_NULL_KEY_MODE = ConfigOption(
+    "map-null-key.mode",
+    OptionType.ENUM,
+    "FAIL",
+    "Has no effect: the keys of maps are never null.",
+    choices=("FAIL", "DROP", "LITERAL"),
+)
+_NULL_KEY_LITERAL = ConfigOption("map-null-key.literal", OptionType.STRING, "null", "As 'map-null-key.mode'.")
+_PARSER = ConfigOption("decode.json-parser.enabled", OptionType.BOOL, True, "Has no effect: there is only one parser.")
+#: The options of JSON objects in all formats.
+WRITE_OPTIONS: tuple[ConfigOption[Any], ...] = (
+    TIMESTAMP_FORMAT,
+    IGNORE_NULL_FIELDS,
+    _DECIMALS,
+    _NULL_KEY_MODE,
+    _NULL_KEY_LITERAL,
+)
+
+
 class JsonTableFormat(TableFormat):
     """Rows as JSON objects, one per line in files.
 
-    Differs: timestamps are read in both forms, whatever `timestamp-format.standard` is.
+    Differs: timestamps are read in both forms, whatever `timestamp-format.standard` is, and decimals are never written
+    with an exponent.
     """
 
     identifier = "json"
-    optional_options: tuple[ConfigOption[Any], ...] = (FAIL_ON_MISSING_FIELD, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT)
+    optional_options: tuple[ConfigOption[Any], ...] = (
+        FAIL_ON_MISSING_FIELD,
+        IGNORE_PARSE_ERRORS,
+        _PARSER,
+        *WRITE_OPTIONS,
+    )
 
     def file_format(self, row_type: RowType, options: TableOptions) -> FileFormat:
         found = JsonFormat(record_type_of(row_type), _read_options(options))
@@ -62,13 +93,14 @@ class JsonTableFormat(TableFormat):
         return found
 
     def file_writer(self, row_type: RowType, options: TableOptions) -> ColumnBulkWriterFactory:
-        return JsonBulkWriterFactory(record_type_of(row_type), TimeForm(options.get(TIMESTAMP_FORMAT)))
+        form = TimeForm(options.get(TIMESTAMP_FORMAT))
+        return JsonBulkWriterFactory(record_type_of(row_type), form, options.get(IGNORE_NULL_FIELDS))
 
     def deserialization_schema(self, row_type: RowType, options: TableOptions) -> TableDeserializationSchema:
         return _JsonReader(row_type, _read_options(options))
 
     def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
-        return _JsonWriter(row_type, TimeForm(options.get(TIMESTAMP_FORMAT)))
+        return _JsonWriter(row_type, options)
 
 
 def _read_options(options: TableOptions) -> JsonReadOptions:
@@ -92,12 +124,28 @@ class _JsonReader(TableDeserializationSchema):
 
 
 class _JsonWriter(TableSerializationSchema):
-    def __init__(self, row_type: RowType, form: TimeForm) -> None:
+    def __init__(self, row_type: RowType, options: TableOptions) -> None:
         super().__init__(row_type)
-        self._form = form
+        self._texts = JsonTexts(row_type, options)
 
     def encode(self, rows: pa.RecordBatch, kinds: np.ndarray | None) -> list[bytes | None]:
+        return [text.encode() for text in self._texts(rows)]
+
+
+class JsonTexts:
+    """Writes rows as the texts of JSON objects. Picklable.
+
+    Args:
+        options: WRITE_OPTIONS.
+    """
+
+    def __init__(self, row_type: RowType, options: TableOptions) -> None:
+        self._row_type = row_type
+        self._form = TimeForm(options.get(TIMESTAMP_FORMAT))
+        self._leaves_out_nulls = options.get(IGNORE_NULL_FIELDS)
+
+    def __call__(self, rows: pa.RecordBatch) -> list[str]:
         from flinkpy.formats.json_writer import JsonWriter
 
-        texts = JsonWriter(record_type_of(self.row_type), self._form).texts(plain_columns(rows, self.row_type))
-        return [text.encode() for text in texts]
+        writer = JsonWriter(record_type_of(self._row_type), self._form, self._leaves_out_nulls)
+        return writer.texts(plain_columns(rows, self._row_type))

@@ -17,13 +17,12 @@ from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.formats.json_values import JsonReadOptions, JsonValueError, parse_json, row_converter
 from flinkpy.formats.schema import MessageError
 from flinkpy.table.connectors.changelog_mode import ALL, ChangelogMode
-from flinkpy.table.formats.json import IGNORE_PARSE_ERRORS
+from flinkpy.table.formats.json import IGNORE_PARSE_ERRORS, WRITE_OPTIONS, JsonTexts
 from flinkpy.table.formats.message_schemas import (
     DecodedChanges,
     TableDeserializationSchema,
     TableSerializationSchema,
     columns_of_rows,
-    plain_columns,
     record_type_of,
 )
 from flinkpy.table.formats.table_format import TableFormat
@@ -172,7 +171,7 @@ class _DataAndOld(Envelope):
 class ChangelogJsonFormat(TableFormat):
     """A format of changelogs in JSON. Subclasses define the envelope."""
 
-    optional_options: tuple[ConfigOption[Any], ...] = (IGNORE_PARSE_ERRORS,)
+    optional_options: tuple[ConfigOption[Any], ...] = (IGNORE_PARSE_ERRORS, *WRITE_OPTIONS)
 
     @property
     def changelog_mode(self) -> ChangelogMode:
@@ -185,12 +184,12 @@ class ChangelogJsonFormat(TableFormat):
         return _ChangelogReader(row_type, self.envelope(options), options.get(IGNORE_PARSE_ERRORS))
 
     def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
-        return _ChangelogWriter(row_type, self.envelope(options))
+        return _ChangelogWriter(row_type, self.envelope(options), JsonTexts(row_type, options))
 
 
 class DebeziumJsonTableFormat(ChangelogJsonFormat):
     identifier = "debezium-json"
-    optional_options = (SCHEMA_INCLUDE, IGNORE_PARSE_ERRORS)
+    optional_options = (SCHEMA_INCLUDE, IGNORE_PARSE_ERRORS, *WRITE_OPTIONS)
 
     def envelope(self, options: TableOptions) -> Envelope:
         if options.get(SCHEMA_INCLUDE):
@@ -207,7 +206,7 @@ class OggJsonTableFormat(ChangelogJsonFormat):
 
 class CanalJsonTableFormat(ChangelogJsonFormat):
     identifier = "canal-json"
-    optional_options = (DATABASE_INCLUDE, TABLE_INCLUDE, IGNORE_PARSE_ERRORS)
+    optional_options = (DATABASE_INCLUDE, TABLE_INCLUDE, IGNORE_PARSE_ERRORS, *WRITE_OPTIONS)
 
     def envelope(self, options: TableOptions) -> Envelope:
         operations = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
@@ -256,15 +255,13 @@ class _ChangelogReader(TableDeserializationSchema):
 
 
 class _ChangelogWriter(TableSerializationSchema):
-    def __init__(self, row_type: RowType, envelope: Envelope) -> None:
+    def __init__(self, row_type: RowType, envelope: Envelope, texts: JsonTexts) -> None:
         super().__init__(row_type)
         self._envelope = envelope
+        self._texts = texts
 
     def encode(self, rows: pa.RecordBatch, kinds: np.ndarray | None) -> list[bytes | None]:
-        from flinkpy.formats.json_values import TimeForm
-        from flinkpy.formats.json_writer import JsonWriter
-
-        texts = JsonWriter(record_type_of(self.row_type), TimeForm.SQL).texts(plain_columns(rows, self.row_type))
+        texts = self._texts(rows)
         inserts = (INSERT.value, UPDATE_AFTER.value)
         is_insert = [True] * len(texts) if kinds is None else [kind in inserts for kind in kinds.tolist()]
         return [self._envelope.wrapped(text, found).encode() for text, found in zip(texts, is_insert)]

@@ -193,3 +193,38 @@ def test_messages_that_are_no_changes_are_errors_or_are_skipped(message: Any, ex
 def test_formats_of_files_say_that_they_have_no_messages() -> None:
     with pytest.raises(UnsupportedOperationError, match="'orc' cannot read messages"):
         reader_of("orc", PRODUCTS)
+
+
+NESTED = types.RowType.of(
+    ("a", types.IntType()), ("r", types.RowType.of(("x", types.IntType()), ("y", types.IntType())))
+)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "expected"),
+    [
+        ("json", [b'{"a":1,"r":{"y":2}}', b'{"r":{}}', b"{}"]),
+        (
+            "debezium-json",
+            [
+                b'{"before":null,"after":{"a":1,"r":{"y":2}},"op":"c"}',
+                b'{"before":null,"after":{"r":{}},"op":"c"}',
+                b'{"before":null,"after":{},"op":"c"}',
+            ],
+        ),
+    ],
+)
+def test_null_fields_are_left_out_if_asked(identifier: str, expected: list[bytes]) -> None:
+    values = [{"a": 1, "r": {"x": None, "y": 2}}, {"a": None, "r": {"x": None, "y": None}}, {"a": None, "r": None}]
+    rows = pa.RecordBatch.from_pylist(values, schema=schema_of(NESTED))
+    writer = writer_of(identifier, NESTED, **{"encode.ignore-null-fields": "true"})
+    assert writer.encode(rows, None) == expected
+
+
+@pytest.mark.parametrize("identifier", ["json", "canal-json"])
+def test_timestamps_are_written_in_the_asked_form(identifier: str) -> None:
+    row_type = types.RowType.of(("at", types.TimestampType(3)))
+    rows = pa.RecordBatch.from_pylist([{"at": datetime.datetime(2024, 1, 2, 3, 4, 5)}], schema=schema_of(row_type))
+    (message,) = writer_of(identifier, row_type, **{"timestamp-format.standard": "ISO-8601"}).encode(rows, None)
+    assert message is not None
+    assert b'"2024-01-02T03:04:05"' in message
