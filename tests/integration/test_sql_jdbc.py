@@ -56,6 +56,9 @@ def test_tables_are_written_by_key_scanned_and_looked_up(shared_cluster: Running
         (2, 20, "1.50", ["b", "x"]),
         (3, 5, "1.50", ["c", "x"]),
     ]
+    some = "SELECT id FROM parts WHERE total > 10 AND price = 1.5 AND seen < TIMESTAMP '2025-01-01 00:00:00'"
+    assert sorted(row["id"] for row in final(tables, some)) == [1, 2]
+    assert "filter=[" in tables.explain_sql(some)
     joined = final(
         tables,
         """

@@ -1,7 +1,6 @@
 """The connector `jdbc`: a table of a database is scanned, in partitions if asked, looked up by key, or written.
 
-Source: org.apache.flink.connector.jdbc.core.table.{JdbcDynamicTableFactory, source.JdbcDynamicTableSource}. Differs:
-conditions are not pushed into the database.
+Source: org.apache.flink.connector.jdbc.core.table.{JdbcDynamicTableFactory, source.JdbcDynamicTableSource}.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from flinkpy.connectors.jdbc.source import (
 from flinkpy.graph.table_specs import LookupCacheOptions
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowField, RowType
+from flinkpy.table.connectors.jdbc_filters import JdbcCondition, condition_of
 from flinkpy.table.connectors.jdbc_options import (
     CACHE,
     CACHE_AFTER_ACCESS,
@@ -45,6 +45,7 @@ from flinkpy.table.connectors.table_factory import FactoryContext, TableFactory
 from flinkpy.table.connectors.table_options import SCAN_PARALLELISM, TableOptions
 from flinkpy.table.connectors.table_source import (
     DynamicTableSource,
+    FilterPushDown,
     LookupFunction,
     LookupTableSource,
     ScanTableSource,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flinkpy.connector_api.source import SourceBase
+    from flinkpy.sql.rex import RexNode
     from flinkpy.table.connectors.table_sink import DynamicTableSink
 
 
@@ -156,11 +158,15 @@ class JdbcTableSource(ScanTableSource, LookupTableSource):
 
     Attributes:
         row_type: the columns that are read.
+        conditions: rows for which one is not true are not read.
+        limit: the largest number of rows that a partition sends; None: all.
     """
 
     options: TableOptions
     connection: JdbcConnectionOptions
     row_type: RowType
+    conditions: tuple[JdbcCondition, ...] = ()
+    limit: int | None = None
 
     @property
     def summary(self) -> str:
@@ -179,13 +185,20 @@ class JdbcTableSource(ScanTableSource, LookupTableSource):
         return dialect_of(self.connection.url).select(self.options.get(TABLE_NAME) or "", self.row_type.names)
 
     def source(self) -> SourceBase:
-        sql, parameters = self._select, [()]
+        conditions, parameters = [each.sql for each in self.conditions], [()]
         column, number = self.options.get(PARTITION_COLUMN), self.options.get(PARTITION_NUM)
         lower, upper = self.options.get(LOWER_BOUND), self.options.get(UPPER_BOUND)
         if column is not None and number is not None and lower is not None and upper is not None:
-            sql += f" WHERE {dialect_of(self.connection.url).quoted(column)} BETWEEN ? AND ?"
+            conditions.insert(0, f"{dialect_of(self.connection.url).quoted(column)} BETWEEN ? AND ?")
             provider = JdbcNumericBetweenParametersProvider(lower, upper).of_batch_num(number)
             parameters = provider.get_parameter_values()
+        sql = self._select
+        if conditions:
+            sql += f" WHERE {' AND '.join(f'({each})' for each in conditions)}"
+        if self.limit is not None:
+            sql += f" LIMIT {self.limit}"
+        constants = [value for each in self.conditions for value in each.parameters]
+        parameters = [(*values, *constants) for values in parameters]
         row_type: Any = InternalTypeInfo(self.row_type)
         fetch_size = self.options.get(FETCH_SIZE) or DEFAULT_FETCH_SIZE
         return _TableJdbcSource(self.connection, sql, row_type, parameters, fetch_size)
@@ -210,3 +223,16 @@ class JdbcTableSource(ScanTableSource, LookupTableSource):
             RowField(self.row_type.names[path[0]], each.type) for path, each in zip(paths, produced_type.fields)
         )
         return replace(self, row_type=RowType(fields, nullable=False))
+
+    def with_filters(self, filters: tuple[RexNode, ...]) -> FilterPushDown | None:
+        dialect = dialect_of(self.connection.url)
+        found = {each: condition_of(each, self.row_type, dialect) for each in filters}
+        known = tuple(condition for condition in found.values() if condition is not None)
+        if not known:
+            return None
+        accepted = tuple(each for each, condition in found.items() if condition is not None)
+        # As in Flink, the query evaluates them all again: databases may compare otherwise.
+        return FilterPushDown(replace(self, conditions=known), accepted, filters)
+
+    def with_limit(self, limit: int) -> ScanTableSource | None:
+        return replace(self, limit=limit)

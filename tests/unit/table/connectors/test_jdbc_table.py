@@ -14,12 +14,15 @@ import pytest
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import JdbcError, ValidationError
+from flinkpy.connectors.jdbc.dialects import dialect_of
 from flinkpy.graph.table_specs import LookupCacheOptions
+from flinkpy.sql.rex import InputRef, Literal, RexCall, RexNode
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTable
 from flinkpy.table.catalog.identifiers import ObjectIdentifier
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
+from flinkpy.table.connectors.jdbc_filters import condition_of
 from flinkpy.table.connectors.registry import create_source
 from flinkpy.table.schema import Schema
 from tests.unit.connectors.connector_fakes import read_splits
@@ -114,3 +117,60 @@ def test_the_cache_of_lookups_follows_the_options(path: Path) -> None:
 def test_wrong_options_are_reported(path: Path, options: dict[str, str], expected: str) -> None:
     with pytest.raises(ValidationError, match=expected):
         source_of(path, **options)
+
+
+ID, NAME, PRICE, SEEN = (InputRef(kind, place) for place, (_, kind) in enumerate(COLUMNS[:4]))
+
+
+def call(function: str, *arguments: RexNode) -> RexCall:
+    return RexCall(types.BooleanType(), function, arguments)
+
+
+def literal(value: Any, kind: types.LogicalType) -> Literal:
+    return Literal(kind, value)
+
+
+FIVE, TEXT = literal(5, types.IntType()), literal("n1", types.CharType(2))
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (call("<", ID, FIVE), ('"id" < ?', (5,))),
+        (call(">=", FIVE, ID), ('"id" <= ?', (5,))),
+        (call("=", NAME, TEXT), ('"my name" = ?', ("n1",))),
+        (call("IS NULL", NAME), ('"my name" IS NULL', ())),
+        (call("OR", call("=", ID, FIVE), call("IS NOT NULL", SEEN)), ('("id" = ?) OR ("at" IS NOT NULL)', (5,))),
+        (call("=", PRICE, literal(Decimal("2.5"), types.DecimalType(2, 1))), ('"price" = ?', (Decimal("2.5"),))),
+        (call("<>", NAME, TEXT), None),
+        (call("<", NAME, TEXT), None),
+        (call("OR", call("=", ID, FIVE), call("<", NAME, TEXT)), None),
+        (call("=", call("+", ID, FIVE), FIVE), None),
+        (call("=", ID, literal(None, types.IntType())), None),
+    ],
+)
+def test_conditions_become_sql_if_the_database_keeps_all_rows_for_which_they_are_true(
+    condition: RexNode, expected: Any
+) -> None:
+    found = condition_of(condition, types.RowType.of(*COLUMNS), dialect_of("jdbc:postgresql://h/d"))
+    assert (None if found is None else (found.sql, found.parameters)) == expected
+
+
+def test_values_that_a_database_has_as_text_are_not_compared_there() -> None:
+    condition = call("=", PRICE, literal(Decimal("2.5"), types.DecimalType(2, 1)))
+    assert condition_of(condition, types.RowType.of(*COLUMNS), dialect_of("jdbc:sqlite:x")) is None
+
+
+@pytest.mark.parametrize("options", [{}, PARTITIONED])
+def test_the_database_leaves_out_rows_and_the_query_checks_the_conditions_again(
+    path: Path, options: dict[str, str]
+) -> None:
+    filters = (call(">", ID, FIVE), call("=", NAME, TEXT), call("<>", NAME, TEXT))
+    pushed = source_of(path, **options).with_filters(filters)
+    assert pushed.accepted == filters[:2]
+    assert pushed.remaining == filters
+    source = pickle.loads(pickle.dumps(pushed.source.source()))
+    batches = read_splits(source, source.list_splits())
+    assert [row["id"] for batch in batches for row in batch.values.to_pylist()] == [7]
+    limited = source_of(path).with_limit(2).source()
+    assert sum(batch.num_rows for batch in read_splits(limited, limited.list_splits())) == 2
