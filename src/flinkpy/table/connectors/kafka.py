@@ -4,7 +4,7 @@
 row with its key, and a record without a value deletes that row.
 
 Source: org.apache.flink.streaming.connectors.kafka.table.{KafkaDynamicTableFactory, UpsertKafkaDynamicTableFactory,
-KafkaDynamicSource, KafkaDynamicSink}. Differs: formats offer no metadata, and a custom partitioner is not supported.
+KafkaDynamicSource, KafkaDynamicSink}. Differs: a custom partitioner is not supported.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, ChangelogMode
 from flinkpy.table.connectors.kafka_messages import (
     SINK_METADATA,
     SOURCE_METADATA,
+    VALUE,
     KafkaTableReader,
     KafkaTableWriter,
     Projection,
@@ -258,22 +259,25 @@ class KafkaTableSource(ScanTableSource):
 
     @property
     def produced_type(self) -> RowType:
-        added = tuple(RowField(f"$metadata${key}", SOURCE_METADATA[key]) for key in self.metadata_keys)
+        added = tuple(RowField(f"$metadata${key}", self.metadata[key]) for key in self.metadata_keys)
         return RowType((*self.row_type.fields, *added), nullable=False)
 
     @property
     def metadata(self) -> dict[str, LogicalType]:
-        return dict(SOURCE_METADATA)
+        of_format = {f"{VALUE}{key}": kind for key, kind in self.value.table_format.metadata.items()}
+        return {**of_format, **SOURCE_METADATA}
 
     def with_metadata(self, keys: tuple[str, ...]) -> ScanTableSource | None:
         return replace(self, metadata_keys=keys)
 
     def source(self) -> SourceBase:
         options, key, value = self.options, self.key, self.value
+        schema = value.table_format.deserialization_schema(value.projection.row_type, value.options)
+        facts = tuple(name.removeprefix(VALUE) for name in self.metadata_keys if name.startswith(VALUE))
         reader = KafkaTableReader(
             self.produced_type,
             value.projection,
-            value.table_format.deserialization_schema(value.projection.row_type, value.options),
+            schema.with_metadata(facts) if facts else schema,
             None if key is None else key.projection,
             None if key is None else key.table_format.deserialization_schema(key.projection.row_type, key.options),
             self.metadata_keys,

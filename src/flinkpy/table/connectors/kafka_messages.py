@@ -44,6 +44,8 @@ SOURCE_METADATA: dict[str, LogicalType] = {
     "timestamp": types.LocalZonedTimestampType(3, nullable=False),
     "timestamp-type": types.VarCharType(nullable=False),
 }
+#: The prefix of metadata that the format of values offers.
+VALUE = "value."
 #: The metadata that the sink can write.
 SINK_METADATA: dict[str, LogicalType] = {
     "headers": types.MapType(types.VarCharType(), types.VarBinaryType()),
@@ -123,8 +125,13 @@ class KafkaTableReader(KafkaRecordDeserializationSchema):
                     columns[place] = column.take(found)
         first = len(schema) - len(self._metadata)
         of_rows = [messages[place] for place in positions.tolist()]
+        # The format adds its metadata after the columns of the value, in the order in which they are asked for.
+        of_format = iter(rows.columns[len(self._value.positions) :])
         for place, key in enumerate(self._metadata, first):
-            columns[place] = pa.array([_metadata_of(message, key) for message in of_rows], schema.field(place).type)
+            if key.startswith(VALUE):
+                columns[place] = next(of_format)
+            else:
+                columns[place] = pa.array([_metadata_of(message, key) for message in of_rows], schema.field(place).type)
         arrays = [
             columns[place] if place in columns else pa.nulls(len(positions), schema.field(place).type)
             for place in range(len(schema))

@@ -3,11 +3,12 @@
 A message is an envelope around one row, or around a row before and after a change. The formats differ in the names in
 the envelope. An update is read as the row before and the row after, and is written as a deletion and an insertion.
 
-Source: org.apache.flink.formats.json.{debezium, canal, maxwell, ogg}. Differs: the formats offer no metadata columns.
+Source: org.apache.flink.formats.json.{debezium, canal, maxwell, ogg}.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,9 @@ from flinkpy.common.types import RowKind
 from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.formats.json_values import JsonReadOptions, JsonValueError, parse_json, row_converter
 from flinkpy.formats.schema import MessageError
+from flinkpy.sql.types.arrow import arrow_type_of
 from flinkpy.table.connectors.changelog_mode import ALL, ChangelogMode
+from flinkpy.table.formats.changelog_metadata import metadata_of
 from flinkpy.table.formats.json import IGNORE_PARSE_ERRORS, WRITE_OPTIONS, JsonTexts
 from flinkpy.table.formats.message_schemas import (
     DecodedChanges,
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from flinkpy.sql.types.logical_types import RowType
+    from flinkpy.sql.types.logical_types import LogicalType, RowType
     from flinkpy.table.connectors.table_options import TableOptions
 
 #: (kind, the JSON object of the row).
@@ -180,8 +183,13 @@ class ChangelogJsonFormat(TableFormat):
     def envelope(self, options: TableOptions) -> Envelope:
         raise NotImplementedError
 
+    @property
+    def metadata(self) -> dict[str, LogicalType]:
+        return {key: each.type for key, each in metadata_of(self.identifier).items()}
+
     def deserialization_schema(self, row_type: RowType, options: TableOptions) -> TableDeserializationSchema:
-        return _ChangelogReader(row_type, self.envelope(options), options.get(IGNORE_PARSE_ERRORS))
+        envelope = self.envelope(options)
+        return _ChangelogReader(row_type, self.identifier, envelope, options.get(IGNORE_PARSE_ERRORS))
 
     def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
         return _ChangelogWriter(row_type, self.envelope(options), JsonTexts(row_type, options))
@@ -223,16 +231,24 @@ class MaxwellJsonTableFormat(ChangelogJsonFormat):
 
 
 class _ChangelogReader(TableDeserializationSchema):
-    def __init__(self, row_type: RowType, envelope: Envelope, ignores_errors: bool) -> None:
+    def __init__(self, row_type: RowType, identifier: str, envelope: Envelope, ignores_errors: bool) -> None:
         super().__init__(row_type)
+        self._identifier = identifier
         self._envelope = envelope
         self._ignores_errors = ignores_errors
+        self._metadata: tuple[str, ...] = ()
+
+    def with_metadata(self, keys: tuple[str, ...]) -> TableDeserializationSchema:
+        changed = copy.copy(self)
+        changed._metadata = keys
+        return changed
 
     def decode(self, messages: Sequence[bytes | None]) -> DecodedChanges:
         import numpy as np
 
         convert = row_converter(record_type_of(self.row_type), JsonReadOptions(False, self._ignores_errors))
         rows: list[list[Any]] = []
+        objects: list[dict[str, Any]] = []
         kinds, positions, errors = [], [], []
         for index, message in enumerate(messages):
             if not message:
@@ -250,8 +266,19 @@ class _ChangelogReader(TableDeserializationSchema):
                 rows.append(row)
                 kinds.append(kind.value)
                 positions.append(index)
-        columns = columns_of_rows(rows, self.row_type)
+                objects.append(found)
+        columns = self._with_facts(columns_of_rows(rows, self.row_type), objects)
         return DecodedChanges(columns, np.array(kinds, np.int8), np.array(positions, np.int64), errors)
+
+    def _with_facts(self, columns: pa.RecordBatch, objects: list[dict[str, Any]]) -> pa.RecordBatch:
+        """Returns the rows with their metadata. `objects` has the message of each row."""
+        import pyarrow as pa
+
+        known = metadata_of(self._identifier, isinstance(self._envelope, _DebeziumWithSchema))
+        for key in self._metadata:
+            values = [known[key].read(each) for each in objects]
+            columns = columns.append_column(key, pa.array(values, arrow_type_of(known[key].type)))
+        return columns
 
 
 class _ChangelogWriter(TableSerializationSchema):

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flinkpy.common.errors import ValidationError
+from flinkpy.common.errors import UnsupportedOperationError, ValidationError
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowType
@@ -53,6 +53,10 @@ class TableDeserializationSchema(ABC):
     @abstractmethod
     def decode(self, messages: Sequence[bytes | None]) -> DecodedChanges:
         """Decodes messages. None (a tombstone) has no rows."""
+
+    def with_metadata(self, keys: tuple[str, ...]) -> TableDeserializationSchema:
+        """Returns a schema whose rows end with these columns of `TableFormat.metadata`."""
+        raise UnsupportedOperationError(f"{type(self).__name__} reads no metadata")
 
 
 class TableSerializationSchema(ABC):

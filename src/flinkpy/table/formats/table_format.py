@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flinkpy.configuration.options import ConfigOption
     from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory
     from flinkpy.formats.file_format import FileFormat
-    from flinkpy.sql.types.logical_types import RowType
+    from flinkpy.sql.types.logical_types import LogicalType, RowType
     from flinkpy.table.connectors.table_options import TableOptions
     from flinkpy.table.formats.message_schemas import TableDeserializationSchema, TableSerializationSchema
 
@@ -79,6 +79,11 @@ class TableFormat(ABC):
     def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
         """Returns the writer of messages with these rows."""
         raise self._missing("write messages")
+
+    @property
+    def metadata(self) -> dict[str, LogicalType]:
+        """The facts about messages that tables can declare as columns, by key."""
+        return {}
 
     def with_topic(self, options: TableOptions, topic: str, part: str) -> TableOptions:
         """Returns the options completed for messages of a topic.

@@ -133,6 +133,25 @@ def test_changes_of_a_changelog_format_keep_their_kinds_and_messages() -> None:
     assert (rows, kinds, positions) == ([ROW, {**ROW, "n": 3}], [1, 2], [1, 1])
 
 
+FACTS = {"ts_ms": 1_000, "source": {"db": "shop", "table": "t", "ts_ms": 2_000, "n": 5}}
+
+
+def test_facts_of_a_changelog_format_are_columns_beside_those_of_records() -> None:
+    message = Message(None, {"before": ROW, "after": ROW, "op": "u", **FACTS}, 9)
+    names = ("value.ingestion-timestamp", "value.source.database", "value.source.properties", "value.schema")
+    metadata = (names[1], "offset", names[0], *names[2:])
+    rows, _, _ = read({**KAFKA, "format": "debezium-json"}, message, metadata=metadata)
+    assert len(rows) == 2
+    found = {key: rows[1][f"$metadata${key}"] for key in metadata}
+    assert found.pop("value.ingestion-timestamp").timestamp() == 1
+    assert found == {
+        "value.source.database": "shop",
+        "offset": 9,
+        "value.source.properties": [("db", "shop"), ("table", "t"), ("ts_ms", "2000"), ("n", "5")],
+        "value.schema": None,
+    }
+
+
 @pytest.mark.parametrize("include", ["ALL", "EXCEPT_KEY"])
 def test_upserts_replace_rows_and_tombstones_delete_them(include: str) -> None:
     options = {**UPSERT, "value.fields-include": include}

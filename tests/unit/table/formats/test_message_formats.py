@@ -228,3 +228,39 @@ def test_timestamps_are_written_in_the_asked_form(identifier: str) -> None:
     (message,) = writer_of(identifier, row_type, **{"timestamp-format.standard": "ISO-8601"}).encode(rows, None)
     assert message is not None
     assert b'"2024-01-02T03:04:05"' in message
+
+
+MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "message", "expected"),
+    [
+        (
+            "canal-json",
+            {"data": [CHANGED], "type": "INSERT", "database": "d", "sqlType": {"id": 4}, "pkNames": ["id"]},
+            {"database": "d", "sql-type": [("id", 4)], "pk-names": ["id"], "ingestion-timestamp": None},
+        ),
+        (
+            "maxwell-json",
+            {"data": CHANGED, "type": "insert", "table": "t", "ts": int(MOMENT.timestamp())},
+            {"table": "t", "ingestion-timestamp": MOMENT, "primary-key-columns": None},
+        ),
+        (
+            "ogg-json",
+            {"after": CHANGED, "op_type": "I", "primary_keys": ["id"], "op_ts": "2024-01-02 03:04:05.000000"},
+            {"primary-keys": ["id"], "event-timestamp": MOMENT, "table": None},
+        ),
+    ],
+)
+def test_facts_in_envelopes_can_be_columns(identifier: str, message: Any, expected: dict[str, Any]) -> None:
+    reader = reader_of(identifier, PRODUCTS).with_metadata(tuple(expected))
+    (found,) = pickle.loads(pickle.dumps(reader)).decode([json.dumps(message).encode()]).rows.to_pylist()
+    assert found == {**CHANGED, **expected}
+
+
+def test_facts_are_found_in_payloads_beside_their_schema() -> None:
+    reader = reader_of("debezium-json", PRODUCTS, schema_include="true").with_metadata(("schema", "source.table"))
+    message = {"schema": {"a": 1}, "payload": {"after": CHANGED, "op": "c", "source": {"table": "t"}}}
+    (found,) = reader.decode([json.dumps(message).encode()]).rows.to_pylist()
+    assert (found["schema"], found["source.table"]) == ('{"a":1}', "t")
