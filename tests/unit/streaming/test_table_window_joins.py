@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from table_subtasks import TableSubtasks, materialised, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import JoinType, WindowJoinSpec, WindowSlices
+from flinkpy.sql.session_settings import SessionSettings
 from flinkpy.sql.types import logical_types as lt
 
 LEFT = row_info(k=lt.BigIntType(), a=lt.IntType(), window_end=lt.BigIntType())
@@ -77,3 +79,19 @@ def test_windows_of_processing_time_end_by_the_clock():
     assert join.run_timers() == []
     join.clock.advance(10)
     assert join.run_timers() == [("+I", 1, 1, 1_010, 1, 2, 1_010)]
+
+
+def test_windows_of_a_zone_end_in_its_time():
+    spec = window_join(JoinType.INNER)
+    window = replace(spec.left_window, is_zoned=True)
+    zoned = replace(spec, left_window=window, right_window=window, settings=SessionSettings(time_zone="Etc/GMT-2"))
+    join = TableSubtasks(zoned)
+    hours = 7_200_000
+    join.watermark(5)
+    for side in (0, 1):
+        join.process([("+I", 1, side, hours + 10), ("+I", 1, 7, hours)], side)
+    assert join.watermark(8) == []
+    assert join.watermark(9) == [("+I", 1, 0, hours + 10, 1, 1, hours + 10)]
+    metrics = join.operators[0].context.metrics
+    assert metrics.counter("numLateRecordsDropped").get_count() == 2
+    assert metrics.meter("lateRecordsDroppedRate").get_count() == 2

@@ -287,6 +287,8 @@ class EmittingWindowOperator(GroupAggregateOperator):
         if time <= self._progress.ended_until:
             return
         before, self._progress.ended_until = self._progress.ended_until, time
+        if not self._ends_window(before, time):
+            return
         table = self._windows
         rows = table.live_rows()
         starts = self._starts(rows)
@@ -302,6 +304,17 @@ class EmittingWindowOperator(GroupAggregateOperator):
             keys = table.take(over, list(range(len(self._key_fields) + 1)))
             self._table.remove(np.unique(self._table.slots_of(keys)))
             table.remove(over)
+
+    def _ends_window(self, before: int, time: int) -> bool:
+        """True if a window may end, or get its last row, after `before` and at or before `time`."""
+        window = self._window_spec.window
+        slide = window.slide_ms or window.size_ms
+
+        def ended(last_ms: int) -> int:
+            return (last_ms + 1 - window.offset_ms - window.size_ms) // slide
+
+        lateness = self._lateness_ms
+        return ended(time) > ended(before) or ended(time - lateness) > ended(before - lateness)
 
     # -- intervals ---------------------------------------------------------------------------------------------------
 

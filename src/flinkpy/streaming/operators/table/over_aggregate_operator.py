@@ -29,7 +29,7 @@ import pyarrow as pa
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.table_specs import OverAggregateSpec, OverWindow, SortField
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import Watermark
+from flinkpy.records.elements import MIN_WATERMARK, Watermark
 from flinkpy.sql.rex import AggregateCall
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.sql.types.logical_types import is_proctime, is_rowtime
@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 
 _TIME, _IS_DONE = "time", "is_done"
 _NO_ROWS = np.empty(0, dtype=np.int64)
+#: How often rows that have left all frames of RANGE are looked for in the time of one frame. A quarter more rows stay.
+_SWEEPS_PER_RANGE = 4
 #: Functions of the order that need all rows of a partition, or those behind the current one.
 _NEED_PARTITION = frozenset({"PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD"})
 #: Functions whose results are counts of rows, or of times.
@@ -108,6 +110,10 @@ class OverAggregateOperator(KeyedStateOperator):
         self._expiry: GroupExpiry | None = None
         #: The number of rows that LAG looks back.
         self._look_back = 0
+        #: The rows that wait for the watermark, in event time.
+        self._waiting: list[np.ndarray] = []
+        #: Rows that are in no frame are looked for when this time is in no frame.
+        self._next_sweep = MIN_WATERMARK
         if not self._is_updating:
             self._check_stream_windows()
         if self._running:
@@ -137,6 +143,9 @@ class OverAggregateOperator(KeyedStateOperator):
         ttl_ms = self._spec.state_ttl_ms if self._is_updating else 0
         layout = RowLayout(tuple(self._schema.types), self._partition, None, ints, ttl_ms)
         self._rows = self.backend.row_table("rows", layout)
+        if self._is_event_time:
+            rows = self._rows.live_rows()
+            self._waiting = [rows[self._rows.ints(_IS_DONE, rows) == 0]]
         if self._handler is not None:
             types = key_types(self._schema, self._partition)
             columns = [*self._handler.columns, *([UPDATED] if self._spec.state_ttl_ms else [])]
@@ -166,7 +175,7 @@ class OverAggregateOperator(KeyedStateOperator):
         position = self._spec.windows[0].order[0].column
         times = event_times(columns.column(position), columns.schema.names[position], self.context)
         arrays, times = self._late_rows.without(times <= self.current_watermark, columns.columns, times)
-        self._add(arrays, times, is_done=False)
+        self._waiting.append(self._add(arrays, times, is_done=False))
 
     def _add(self, arrays: list[pa.Array], times: np.ndarray, is_done: bool) -> np.ndarray:
         slots = self._rows.slots_of(self._rows.layout.key_columns(arrays))
@@ -175,10 +184,11 @@ class OverAggregateOperator(KeyedStateOperator):
 
     def process_watermark(self, watermark: Watermark) -> None:
         if self._is_event_time:
-            rows = self._rows.live_rows()
+            rows = np.concatenate(self._waiting)
             times = self._rows.ints(_TIME, rows)
-            is_due = (self._rows.ints(_IS_DONE, rows) == 0) & (times <= watermark.timestamp)
+            is_due = times <= watermark.timestamp
             due, due_times = rows[is_due], times[is_due]
+            self._waiting = [rows[~is_due]]
             if len(due):
                 order = np.lexsort((self._rows.sequence(due), due_times))
                 self._emit_due(due.take(order), due_times.take(order), watermark.timestamp)
@@ -274,6 +284,10 @@ class OverAggregateOperator(KeyedStateOperator):
         self._look_back = look_back
         first_time = now + 1 + lowest
         if not look_back:
+            # Looking at all rows now and then keeps those of idle partitions from staying for ever.
+            if first_time < self._next_sweep:
+                return
+            self._next_sweep = first_time - lowest // _SWEEPS_PER_RANGE
             rows = table.live_rows()
             is_over = (table.ints(_IS_DONE, rows) == 1) & (table.ints(_TIME, rows) < first_time)
             table.remove(rows[is_over])
