@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from clusters import RunningCluster
 from job_support import environment, wait_until
 
-from flinkpy.common.errors import TableProgramError
+from flinkpy.common.errors import JobExecutionError, TableProgramError, ValidationError
 from flinkpy.table import PlanReference, StreamTableEnvironment
 
 #: Each id is written once, so a job that has lost its state would write the ids of the first run again.
@@ -117,3 +119,33 @@ def test_a_plan_file_is_not_overwritten(job: Job) -> None:
     before = path.read_text()
     tables.execute_sql(f"COMPILE PLAN '{path}' IF NOT EXISTS FOR INSERT INTO firsts VALUES (1)")
     assert path.read_text() == before
+
+
+def test_conflicts_of_a_primary_key_keep_the_first_row_or_fail_the_job(job: Job) -> None:
+    database = job.folder / "conflicts.db"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("CREATE TABLE items (item TEXT PRIMARY KEY, id INTEGER)")
+    (job.folder / "orders").mkdir()
+    orders = ["2024-01-01 00:00:01,apple,1", "2024-01-01 00:00:02,pear,2", "2024-01-01 00:00:03,apple,3"]
+    (job.folder / "orders" / "a.csv").write_text("\n".join(orders) + "\n")
+    tables = job.tables()
+    tables.execute_sql(
+        f"""
+        CREATE TABLE orders (ts TIMESTAMP(3), item STRING, id BIGINT, WATERMARK FOR ts AS ts)
+        WITH ('connector' = 'filesystem', 'path' = '{job.folder / "orders"}', 'format' = 'csv')
+        """
+    )
+    tables.execute_sql(
+        f"""
+        CREATE TABLE items (item STRING, id BIGINT, PRIMARY KEY (item) NOT ENFORCED)
+        WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{database}', 'table-name' = 'items')
+        """
+    )
+    insert = "INSERT INTO items SELECT item, id FROM orders"
+    with pytest.raises(ValidationError, match="Please specify an ON CONFLICT clause"):
+        tables.execute_sql(insert)
+    tables.execute_sql(f"{insert} ON CONFLICT DO NOTHING").wait()
+    with closing(sqlite3.connect(database)) as connection:
+        assert sorted(connection.execute("SELECT item, id FROM items")) == [("apple", 1), ("pear", 2)]
+    with pytest.raises(JobExecutionError, match=r"Primary key constraint violation.*item='apple'"):
+        tables.execute_sql(f"{insert} ON CONFLICT DO ERROR").wait()
