@@ -24,6 +24,8 @@ import enum
 import struct
 import uuid
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -237,12 +239,34 @@ def _hash64(key: Any) -> int:
 # ---------------------------------------------------------------- vectors of words (uint64[n])
 
 
+class _Kernels:
+    """The compiled forms of two functions below. Both forms give the same results."""
+
+    def __init__(self) -> None:
+        #: The module `hash_kernels`; None until `compile_hashes` has been called, and without numba.
+        self.module: Any = None
+
+
+kernels = _Kernels()
+
+
+def compile_hashes() -> None:
+    """Loads or compiles the compiled forms if numba is installed. Operators call it before their first batch."""
+    if kernels.module is None and find_spec("numba") is not None:
+        module = import_module("flinkpy.records.hash_kernels")
+        module.warm_up()
+        kernels.module = module
+
+
 def _fold(words: np.ndarray) -> np.ndarray:
     return (words ^ (words >> _U64(32))).astype(np.uint32)
 
 
 def _fmix_vector(words: np.ndarray) -> np.ndarray:
     """Returns `_fmix` of each word. Changes `words` in place."""
+    if kernels.module is not None and words.flags.c_contiguous:
+        kernels.module.mix_words(words)
+        return words
     words ^= words >> _U64(33)
     words *= _U64(_FMIX_1)
     words ^= words >> _U64(33)
@@ -280,6 +304,8 @@ def _hash_binary_vector(data: np.ndarray, starts: np.ndarray, lengths: np.ndarra
     Args:
         data: uint8[m]; starts, lengths: int64[n].
     """
+    if kernels.module is not None:
+        return kernels.module.hash_texts(data, starts, lengths, _U64(seed))  # type: ignore[no-any-return]
     n = len(starts)
     state = lengths.astype(np.uint64) ^ _U64(seed)
     longest = int(lengths.max()) if n else 0

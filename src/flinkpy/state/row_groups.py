@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from flinkpy.records.key_hash import compile_hashes
+
 #: Below this number of groups with more rows, each group is accumulated on its own.
 _MIN_GROUPS_PER_ROUND = 32
 
@@ -53,6 +55,7 @@ class _Kernels:
         """Loads and compiles the kernels. Operators call it before their first batch."""
         module = self.get()
         if module is not None and not self._is_warm:
+            compile_hashes()
             module.warm_up()
             self._is_warm = True
 

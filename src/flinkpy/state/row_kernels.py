@@ -17,6 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from flinkpy.records.key_hash import compile_hashes
+
 EMPTY, REMOVED = -1, -2
 NONE = -1
 #: During an insertion a place holds this number minus the position of the word that claims it.
@@ -419,6 +421,7 @@ class CompiledKernels:
 
     def _warm_up(self) -> None:
         """Compiles or loads all loops, so that no batch waits for it."""
+        compile_hashes()
         none, none32 = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
         # Arrow's columns are read-only, which is another type to numba.
         for words in (none, read_only(none)):

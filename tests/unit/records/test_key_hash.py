@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import random
 import subprocess
 import sys
 import uuid
@@ -181,3 +182,21 @@ def test_long_key_needs_no_passes_over_the_other_keys(monkeypatch: pytest.Monkey
     # A pass over all keys hashes eight bytes of each. After a few passes the long key is hashed alone.
     assert len(alone) == 1
     assert alone[0] > 399_900
+
+
+def test_compiled_hashes_are_those_of_numpy(monkeypatch):
+    pytest.importorskip("numba")
+    random_ = random.Random(5)
+    texts = ["".join(random_.choices("aé\0😀x", k=random_.choice([0, 1, 7, 8, 9, 30, 400]))) for _ in range(300)]
+    column = pa.array([None, *texts, ""])
+    numbers = pa.array(range(-3, len(column) - 3))
+    columns = [[column], [column.slice(5)], [numbers], [column, numbers], [pa.array(["", ""])]]
+    monkeypatch.setattr(key_hash.kernels, "module", None)
+    expected = [key_hash.hash_columns(each).tolist() for each in columns]
+    words = key_hash.hash_binary_column(column, 12345).tolist()
+
+    key_hash.compile_hashes()
+    assert key_hash.kernels.module is not None
+
+    assert [key_hash.hash_columns(each).tolist() for each in columns] == expected
+    assert key_hash.hash_binary_column(column, 12345).tolist() == words
