@@ -70,3 +70,27 @@ def test_tables_in_topics_are_written_and_read(kafka: KafkaBroker, shared_cluste
     create("changes", "id INT, total BIGINT", connector="kafka", **start)
     tables.execute_sql("INSERT INTO changes SELECT id, SUM(n) FROM plain GROUP BY id").wait()
     assert sorted(final(tables, "SELECT * FROM changes"), key=lambda row: row["id"]) == totals
+
+
+def test_partition_that_lags_behind_has_no_late_rows(kafka: KafkaBroker, shared_cluster: RunningCluster) -> None:
+    env = environment(shared_cluster)
+    env.set_parallelism(1)
+    tables = StreamTableEnvironment.create(env)
+    topic = kafka.create_topic(partitions=2)
+    tables.execute_sql(
+        "CREATE TABLE events (part INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'kafka', "
+        f"'topic' = '{topic}', 'properties.bootstrap.servers' = '{kafka.bootstrap_servers}', 'format' = 'json', "
+        "'key.format' = 'raw', 'key.fields' = 'part', 'scan.startup.mode' = 'earliest-offset', "
+        "'scan.bounded.mode' = 'latest-offset', 'properties.fetch.wait.max.ms' = '20')"
+    )
+    times = [
+        f"({part}, TIMESTAMP '2024-01-0{day} 00:00:0{second}')" for part, day in ((0, 3), (5, 1)) for second in (1, 2)
+    ]
+    tables.execute_sql(f"INSERT INTO events VALUES {', '.join(times)}").wait()
+    query = (
+        "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' SECOND)) "
+        "GROUP BY window_start, window_end"
+    )
+
+    assert "watermark=[ts], watermarkEmitStrategy=[on-periodic]" in tables.explain_sql(query)
+    assert [row["n"] for row in final(tables, query)] == [1, 1, 1, 1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import decimal
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -481,26 +482,24 @@ class UpdatedAccumulator(CountAccumulator):
     """The time of the last update of a group, in ms, which the operator sets itself."""
 
 
-# -- MIN, MAX ------------------------------------------------------------------------------------------------------
+# -- one of the values -----------------------------------------------------------------------------------------------
 
 
-class ExtremeAccumulator(TableAccumulator):
-    """MIN or MAX of input without retractions. NULLs are ignored. Source: MinAggFunction, MaxAggFunction.
+class OneValueAccumulator(TableAccumulator):
+    """A value per group, as a number where its type has such a form and otherwise as an object, and whether it is set.
 
-    Raises: UnsupportedOperationError from `after` if a row is taken back.
+    Args:
+        value_type: the type of the value.
+        initial: the number of groups without a value.
     """
 
-    def __init__(self, value_type: pa.DataType, is_max: bool) -> None:
+    def __init__(self, value_type: pa.DataType, initial: Callable[[np.dtype[Any]], int]) -> None:
         self._type = value_type
-        self._is_max = is_max
         self._is_number = is_numeric_form(value_type)
-        if pa.types.is_nested(value_type) or pa.types.is_null(value_type):
-            raise UnsupportedOperationError(f"MIN and MAX need values with an order, not {value_type}")
         array: tuple[pa.DataType, Any, Any] = (value_type, object, None)
         if self._is_number:
             dtype = number_dtype(value_type)
-            initial = neutral_extreme(dtype, is_max) if dtype.kind == "i" else 0
-            array = (pa.float64() if dtype.kind == "f" else pa.int64(), dtype, initial)
+            array = (pa.float64() if dtype.kind == "f" else pa.int64(), dtype, initial(dtype))
         super().__init__([array, (pa.bool_(), bool, False)])
 
     def to_columns(self, arrays: list[np.ndarray]) -> list[pa.Array]:
@@ -512,6 +511,27 @@ class ExtremeAccumulator(TableAccumulator):
         if self._is_number:
             return super().from_columns(columns)
         return [_objects(columns[0].to_pylist()), columns[1].to_numpy(zero_copy_only=False)]
+
+    def values(self, arrays: list[np.ndarray]) -> pa.Array:
+        if self._is_number:
+            return from_numbers(arrays[0], ~arrays[1], self._type)
+        return pa.array(arrays[0].tolist(), self._type)
+
+
+# -- MIN, MAX ------------------------------------------------------------------------------------------------------
+
+
+class ExtremeAccumulator(OneValueAccumulator):
+    """MIN or MAX of input without retractions. NULLs are ignored. Source: MinAggFunction, MaxAggFunction.
+
+    Raises: UnsupportedOperationError from `after` if a row is taken back.
+    """
+
+    def __init__(self, value_type: pa.DataType, is_max: bool) -> None:
+        if pa.types.is_nested(value_type) or pa.types.is_null(value_type):
+            raise UnsupportedOperationError(f"MIN and MAX need values with an order, not {value_type}")
+        self._is_max = is_max
+        super().__init__(value_type, lambda dtype: neutral_extreme(dtype, is_max) if dtype.kind == "i" else 0)
 
     def after(
         self,
@@ -581,11 +601,6 @@ class ExtremeAccumulator(TableAccumulator):
         extremes = running_extremes if is_running else folded_extremes
         return list(extremes(groups, before[0], before[1], values, counted, self._is_max))
 
-    def values(self, arrays: list[np.ndarray]) -> pa.Array:
-        if self._is_number:
-            return from_numbers(arrays[0], ~arrays[1], self._type)
-        return pa.array(arrays[0].tolist(), self._type)
-
     def merged(self, groups: RowGroups, before: list[np.ndarray], others: list[np.ndarray]) -> list[np.ndarray]:
         values, has = others
         if self._is_number:
@@ -613,31 +628,15 @@ def _ranked(known: list[Any], values: pa.Array) -> tuple[list[Any], np.ndarray, 
 # -- FIRST_VALUE, LAST_VALUE ---------------------------------------------------------------------------------------
 
 
-class PositionAccumulator(TableAccumulator):
+class PositionAccumulator(OneValueAccumulator):
     """FIRST_VALUE or LAST_VALUE of input without retractions, in the order of arrival. NULLs are ignored.
 
     Source: FirstValueAggFunction, LastValueAggFunction.
     """
 
     def __init__(self, value_type: pa.DataType, is_last: bool) -> None:
-        self._type = value_type
         self._is_last = is_last
-        self._is_number = is_numeric_form(value_type)
-        array: tuple[pa.DataType, Any, Any] = (value_type, object, None)
-        if self._is_number:
-            dtype = number_dtype(value_type)
-            array = (pa.float64() if dtype.kind == "f" else pa.int64(), dtype, 0)
-        super().__init__([array, (pa.bool_(), bool, False)])
-
-    def to_columns(self, arrays: list[np.ndarray]) -> list[pa.Array]:
-        if self._is_number:
-            return super().to_columns(arrays)
-        return [pa.array(arrays[0].tolist(), self._type), pa.array(arrays[1])]
-
-    def from_columns(self, columns: list[pa.Array]) -> list[np.ndarray]:
-        if self._is_number:
-            return super().from_columns(columns)
-        return [_objects(columns[0].to_pylist()), columns[1].to_numpy(zero_copy_only=False)]
+        super().__init__(value_type, lambda dtype: 0)
 
     def after(
         self,
@@ -669,11 +668,6 @@ class PositionAccumulator(TableAccumulator):
         is_before = ~has | (rows < 0)
         chosen = np.concatenate([before[0], values]).take(np.where(is_before, group, groups.num_groups + rows))
         return [chosen, has]
-
-    def values(self, arrays: list[np.ndarray]) -> pa.Array:
-        if self._is_number:
-            return from_numbers(arrays[0], ~arrays[1], self._type)
-        return pa.array(arrays[0].tolist(), self._type)
 
     def merged(self, groups: RowGroups, before: list[np.ndarray], others: list[np.ndarray]) -> list[np.ndarray]:
         return self._chosen(groups, before, others[0], others[1], False)
