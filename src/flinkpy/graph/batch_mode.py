@@ -16,6 +16,7 @@ from flinkpy.configuration import read_option
 from flinkpy.configuration.core_options import EXECUTION_TARGET
 from flinkpy.configuration.execution_options import BATCH_SHUFFLE_MODE, SORT_INPUTS, USE_BATCH_STATE_BACKEND
 from flinkpy.graph import operator_specs as specs
+from flinkpy.graph import table_specs
 from flinkpy.graph.stream_graph import StreamGraph
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ def _are_exchanges_blocking(configuration: Configuration) -> bool:
 
 def batch_spec_of(spec: specs.OperatorSpec) -> specs.OperatorSpec | None:
     """Returns the spec for batch mode, or None if the operator does not change."""
+    if isinstance(spec, table_specs.JoinSpec):
+        # It works on columns of all keys together, also of none.
+        return None
     if isinstance(spec, _WAITING):
         return specs.BatchSpec(spec, input_types=spec.input_types, output_type=spec.output_type)
     if isinstance(spec, specs.WindowAggregateSpec) and not spec.is_event_time:

@@ -760,6 +760,11 @@ class EngineQuerySpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class FinalRowsSpec(OperatorSpec):
-    """Waits for the end of a changelog, and emits the rows of the table that it describes, sorted by `order`."""
+    """Waits for the end of a changelog, and emits the rows of the table that it describes, sorted by `order`.
+
+    Attributes:
+        if_empty: the only row of a table without rows, for aggregates of all rows; None for none.
+    """
 
     order: tuple[SortField, ...] = ()
+    if_empty: tuple[Any, ...] | None = None

@@ -154,6 +154,11 @@ def test_final_rows_are_sorted() -> None:
     assert [change[1:] for change in ended(harness)] == [("c", 2), (None, 1), ("a", 1), ("b", 1), ("a", None)]
 
 
+def test_an_aggregate_of_no_rows_is_a_row() -> None:
+    harness = OperatorHarness(FinalRowsSpec((), (None, 0), input_types=(ROWS,), output_type=ROWS))
+    assert ended(harness) == [("+I", None, 0)]
+
+
 def test_a_change_that_removes_nothing_is_an_error() -> None:
     harness = OperatorHarness(FinalRowsSpec(input_types=(ROWS,), output_type=ROWS))
     harness.operator.process_batch(to_batch([("-D", "a", 1)], ROWS))

@@ -65,6 +65,9 @@ class FinalRowsOperator(StreamOperator):
     def finish(self) -> None:
         rows = self._rows()
         self._batches, self._weights = [], []
+        if not rows.num_rows and self._spec.if_empty is not None:
+            columns = [pa.array([value], field.type) for value, field in zip(self._spec.if_empty, self._schema)]
+            rows = pa.Table.from_arrays(columns, schema=self._schema)
         if self._spec.order:
             keys = [rows.column(each.column).combine_chunks() for each in self._spec.order]
             rows = rows.take(pa.array(np.argsort(order_codes(keys, self._spec.order), kind="stable")))

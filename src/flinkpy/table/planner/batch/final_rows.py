@@ -6,9 +6,14 @@ Source: org.apache.flink.table.planner.plan.optimize.program.FlinkBatchProgram, 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from flinkpy.graph.table_specs import JoinType
+from flinkpy.sql.rex import AggregateCall
 from flinkpy.table.planner.physical import nodes as ph
+
+#: Functions whose value is 0 and not NULL.
+_ZERO_OF_NO_ROWS = frozenset({"COUNT", "APPROX_COUNT_DISTINCT", "SUM0", "$SUM0"})
 
 
 def with_final_rows(root: ph.PhysicalNode) -> ph.PhysicalNode:
@@ -30,9 +35,20 @@ def _changed(node: ph.PhysicalNode) -> ph.PhysicalNode:
         ordered = ph.Sort(node.inputs, node.row_type, node.order)
         single = ph.Exchange([ordered], node.row_type, ())
         return ph.Limit([single], node.row_type, node.offset, node.limit)
+    if isinstance(node, ph.GroupAggregate) and not node.grouping:
+        # Streaming mode has no row before the first input.
+        return ph.FinalRows([node], node.row_type, tuple(map(_of_no_rows, node.aggregates)))
     if _sends_changes(node):
         return ph.FinalRows([node], node.row_type)
     return node
+
+
+def _of_no_rows(call: AggregateCall) -> Any:
+    """Returns the aggregate of no rows."""
+    function = call.user_function
+    if function is not None:
+        return function.get_value(function.create_accumulator())
+    return 0 if call.function in _ZERO_OF_NO_ROWS else None
 
 
 def _sends_changes(node: ph.PhysicalNode) -> bool:

@@ -304,6 +304,9 @@ class EngineQuery(PhysicalNode):
 class FinalRows(PhysicalNode):
     """Emits the rows of the table that a changelog describes when it has ended."""
 
+    #: The only row of a table without rows; None for none.
+    if_empty: tuple[Any, ...] | None = None
+
 
 # -- joins -----------------------------------------------------------------------------------------------------------
 

@@ -234,7 +234,10 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.FinalRows) -> Transformation:
-        return self._operator(node, specs.FinalRowsSpec(**self._types(node)))
+        made = self._operator(node, specs.FinalRowsSpec((), node.if_empty, **self._types(node)))
+        if node.if_empty is not None:
+            made.force_non_parallel()
+        return made
 
     @_translate.register
     def _(self, node: ph.DropUpdateBefore) -> Transformation:
