@@ -432,7 +432,7 @@ class Planner:
     def translate_query(self, operation: rel.RelNode) -> tuple[Transformation, ChangelogMode | None]:
         """Returns the rows of a query, and their changes; None for the changes of a table that is only appended to."""
         plan = self._shared(self._physical([operation], requires_update_before=True))[0]
-        transformation = Translator(self._translation_settings()).translate(plan)
+        transformation = Translator(self._translation_settings()).renamed(plan, operation.names)
         if plan.modify_kinds == INSERT_ONLY:
             return transformation, None
         return transformation, changelog_mode(plan.modify_kinds, plan.update_kind)

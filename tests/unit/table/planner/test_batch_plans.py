@@ -149,6 +149,13 @@ def test_joins_by_approximate_numbers_are_left_to_the_operators(tables: PlannerF
     assert any(isinstance(each, ph.Join) for each in ph.walk(found))
 
 
+def test_renamed_columns_keep_their_names(tables: PlannerFixture) -> None:
+    ranked = "SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS n FROM (VALUES (1, 'a')) AS v(id, k)"
+    query = tables.operation(f"SELECT id AS x, k AS y FROM ({ranked}) WHERE n = 1")
+    transformation, _ = tables.planner.translate_query(query)
+    assert transformation.output_type.row_type.names == ("x", "y")
+
+
 def test_batch_plans_are_not_compiled(tables: PlannerFixture) -> None:
     with pytest.raises(TableProgramError, match="not supported in batch mode"):
         tables.planner.compile_plan([])

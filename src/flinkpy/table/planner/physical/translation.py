@@ -27,7 +27,7 @@ from flinkpy.table.connectors.stream_table import StreamTableSource
 from flinkpy.table.planner.changelog.inference import deduplication
 from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
-from flinkpy.table.planner.logical.nodes import Window
+from flinkpy.table.planner.logical.nodes import Window, row_of
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.sinks import SinkTranslator, is_alone
 from flinkpy.table.planner.physical.translation_settings import AsyncScalarSettings as AsyncScalarSettings
@@ -157,13 +157,14 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.Union) -> Transformation:
-        return UnionTransformation([self._renamed(each, node.row_type) for each in node.inputs])
+        return UnionTransformation([self.renamed(each, node.names) for each in node.inputs])
 
-    def _renamed(self, node: ph.PhysicalNode, row_type: RowType) -> Transformation:
-        """Returns the rows under the names of a union, which its first input has."""
-        if node.names == row_type.names:
+    def renamed(self, node: ph.PhysicalNode, names: tuple[str, ...]) -> Transformation:
+        """Returns the rows under other names: rules drop projections that only rename, and a union has one set."""
+        if node.names == names:
             return self.translate(node)
-        references = tuple(ph_reference(node, place) for place in range(len(node.names)))
+        references = tuple(ph_reference(node, place) for place in range(len(names)))
+        row_type = row_of(names, tuple(each.type for each in node.row_type.fields))
         return self._operator(ph.Calc([node], row_type, references), self._calc_spec(node, references, None, row_type))
 
     @_translate.register
