@@ -72,6 +72,8 @@ def test_sink_that_cannot_take_updates_is_told_who_sends_them(planner: PlannerFi
         "Table sink 'default_catalog.default_database.appends' doesn't support consuming update changes which is "
         "produced by node GroupAggregate(groupBy=[b], select=[b, COUNT(*) AS EXPR$1])"
     )
+    assert "Write to a table that takes such changes" in str(error.value)
+    assert "group by a window of time" in str(error.value)
 
 
 def test_stream_cannot_be_sorted_by_a_regular_column(planner: PlannerFixture) -> None:

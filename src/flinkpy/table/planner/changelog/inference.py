@@ -174,6 +174,7 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
         kinds = " and ".join(kind.value for kind in ModifyKind if kind in excess)
         raise TableProgramError(
             f"{requester} doesn't support consuming {kinds} changes which is produced by node {changed.description()}"
+            f"{_advice(changed, requester)}"
         )
     return changed
 
@@ -182,6 +183,18 @@ def _takes_changes(node: ph.GlobalWindowAggregate) -> bool:
     """True if the input of the first phase has more than insertions, which the first phase cannot take."""
     local = node.input.input
     return _modify(local.input, ALL_CHANGES, local.name).modify_kinds != INSERT_ONLY
+
+
+def _advice(node: ph.PhysicalNode, requester: str) -> str:
+    """Returns what a user can change if a consumer cannot take the changes of a node."""
+    if not requester.startswith("Table sink"):
+        return f"\n{requester} needs an input that is only appended to."
+    advice = "Write to a table that takes such changes, such as one of upsert-kafka or jdbc with a primary key"
+    if isinstance(node, ph.GroupAggregate):
+        return f"\n{advice}, or group by a window of time, whose results do not change."
+    if isinstance(node, ph.Rank):
+        return f"\n{advice}, or rank within a window of time."
+    return f"\n{advice}."
 
 
 def keeps_first_by_arrival(node: ph.Rank) -> bool:
