@@ -12,6 +12,7 @@ from clusters import RunningCluster
 from job_support import environment
 from postgresql_server import connect, postgresql
 
+from flinkpy.common.errors import ValidationError
 from flinkpy.table import StreamTableEnvironment, TableEnvironment
 
 ROWS = "VALUES (1, 'a', 10), (2, 'b', 20), (1, 'a', 30), (3, 'c', 5)"
@@ -33,6 +34,7 @@ def test_tables_are_written_by_key_scanned_and_looked_up(shared_cluster: Running
         connection.execute(
             "CREATE TABLE totals (id int PRIMARY KEY, total bigint, price numeric(6, 2), seen timestamp, tags text[])"
         )
+        connection.execute("CREATE TABLE moments (id int PRIMARY KEY, at_time timestamptz)")
     tables = StreamTableEnvironment.create(environment(shared_cluster))
 
     def create(name: str, **options: str) -> None:
@@ -70,6 +72,20 @@ def test_tables_are_written_by_key_scanned_and_looked_up(shared_cluster: Running
         (2, 20, "2024-01-02 03:04:05"),
         (7, None, "None"),
     ]
+
+    base = url.rpartition("/")[0]
+    login = "'default-database' = 'postgres', 'username' = 'flink', 'password' = 'secret'"
+    tables.execute_sql(f"CREATE CATALOG pg WITH ('type' = 'jdbc', 'base-url' = '{base}', {login})")
+    assert tables.get_catalog("pg").list_tables("postgres") == ["public.moments", "public.totals"]
+    moment = "CAST(TO_TIMESTAMP_LTZ(5000, 3) AS TIMESTAMP_LTZ(6))"
+    tables.execute_sql(f"INSERT INTO pg.postgres.moments VALUES (7, {moment}) ON CONFLICT DO DEDUPLICATE").wait()
+    both = (
+        "SELECT t.id, t.tags, m.at_time FROM pg.postgres.`public.totals` AS t, pg.postgres.moments AS m WHERE t.id = 1"
+    )
+    (row,) = final(tables, both)
+    assert (row["id"], row["tags"], row["at_time"].timestamp()) == (1, ["a", "x"], 5)
+    with pytest.raises(ValidationError, match="moment"):
+        tables.execute_sql("SELECT * FROM pg.postgres.moment")
 
 
 PARTITIONS = {"column": "id", "num": "2", "lower-bound": "1", "upper-bound": "3"}

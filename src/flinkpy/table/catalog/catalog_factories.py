@@ -16,6 +16,10 @@ from flinkpy.table.catalog.catalog import Catalog, GenericInMemoryCatalog
 ENTRY_POINT_GROUP = "flinkpy.table.catalogs"
 
 
+#: Its module is imported on first use.
+_JDBC = "jdbc"
+
+
 class CatalogFactory(ABC):
     """A kind of catalogs.
 
@@ -76,9 +80,13 @@ def create_catalog(name: str, options: dict[str, str]) -> Catalog:
 def _factory(kind: str) -> CatalogFactory:
     if kind == GenericInMemoryCatalogFactory.identifier:
         return GenericInMemoryCatalogFactory()
+    if kind == _JDBC:
+        from flinkpy.table.catalog.jdbc_catalog import JdbcCatalogFactory
+
+        return JdbcCatalogFactory()
     offered = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if kind not in offered:
-        known = ", ".join(sorted({GenericInMemoryCatalogFactory.identifier, *offered}))
+        known = ", ".join(sorted({GenericInMemoryCatalogFactory.identifier, _JDBC, *offered}))
         raise ValidationError(
             f"Could not find any factory for identifier '{kind}' that implements a catalog. Available factory "
             f"identifiers are: {known}. A catalog object in Python is registered by register_catalog.",

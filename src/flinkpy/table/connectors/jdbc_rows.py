@@ -47,6 +47,7 @@ _READ: dict[type[LogicalType], Callable[[Any], Any]] = {
     types.DateType: _text_or(datetime.date.fromisoformat),
     types.TimeType: _text_or(datetime.time.fromisoformat),
     types.TimestampType: _text_or(datetime.datetime.fromisoformat),
+    types.LocalZonedTimestampType: _text_or(datetime.datetime.fromisoformat),
 }
 _ISO = datetime.datetime.isoformat
 #: How values of types that a driver takes as text only become text.
@@ -55,6 +56,7 @@ _AS_TEXT: dict[type[LogicalType], Callable[[Any], str]] = {
     types.DateType: str,
     types.TimeType: str,
     types.TimestampType: lambda value: _ISO(value, " "),
+    types.LocalZonedTimestampType: lambda value: _ISO(value, " "),
 }
 
 
@@ -104,7 +106,7 @@ class RowsForDriver:
         import pyarrow as pa
 
         if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("us"), safe=False)
+            column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         elif pa.types.is_time64(column.type):
             column = column.cast(pa.time64("us"), safe=False)
         values: list[Any] = column.to_pylist()
