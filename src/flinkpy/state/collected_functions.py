@@ -139,7 +139,7 @@ class JsonObjectAgg(ObjectFunction):
     def value(self, accumulator: dict[str, str | None]) -> str:
         shown = (
             f"{json.dumps(key, ensure_ascii=False)}:{_JSON if text is None else text}"
-            for key, text in accumulator.items()
+            for key, text in sorted(accumulator.items())
             if text is not None or not self._is_absent_on_null
         )
         return f"{{{','.join(shown)}}}"

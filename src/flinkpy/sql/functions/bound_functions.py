@@ -1,12 +1,11 @@
-"""Functions that the planner replaces when it binds a query: it knows their values, or the functions around them."""
+"""Functions that the planner replaces when it binds a query, because it knows their values."""
 
 from __future__ import annotations
 
 from flinkpy.sql.functions.definition import FunctionKind, definition
 from flinkpy.sql.functions.registry import register
-from flinkpy.sql.functions.results import STRING, exactly, nullable
+from flinkpy.sql.functions.results import STRING, exactly
 
-# The current database is a literal; JSON(...) marks a value of JSON_OBJECT or JSON_ARRAY as a document.
 register(
     definition(
         "CURRENT_DATABASE",
@@ -17,4 +16,3 @@ register(
         is_deterministic=False,
     )
 )
-register(definition("JSON", FunctionKind.SCALAR, ["CHARACTER_STRING"], nullable(STRING), None))

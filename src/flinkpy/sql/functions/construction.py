@@ -59,7 +59,20 @@ def map_(call: KernelCall, *values: Any) -> Any:
     wanted = call.arrow_type
     keys = _interleaved(call, values[0::2], wanted.key_type)
     items = _interleaved(call, values[1::2], wanted.item_type)
+    if _has_equal(values[0::2]):
+        rows = zip(*(iter(zip(keys.to_pylist(), items.to_pylist())),) * (len(values) // 2))
+        return pa.array([list(dict(pairs).items()) for pairs in rows], wanted)
     return pa.MapArray.from_arrays(_offsets(call.num_rows, len(values) // 2), keys, items, type=wanted)
+
+
+def _has_equal(keys: tuple[Any, ...]) -> bool:
+    """True if two keys are equal in a row. Then the last one counts."""
+    pairs = ((a, b) for place, a in enumerate(keys) for b in keys[:place])
+    return any(_any_true(pc.equal(a, b)) for a, b in pairs if not pa.types.is_nested(a.type))
+
+
+def _any_true(mask: Any) -> bool:
+    return bool(mask.as_py() if isinstance(mask, pa.Scalar) else pc.any(mask).as_py())
 
 
 def _offsets(num_rows: int, size: int) -> pa.Array:
@@ -83,13 +96,27 @@ def _item_type(call: Inference) -> lt.LogicalType:
         if not supports_implicit_cast(call.types[1].as_nullable(), collection.key.as_nullable()):
             raise ValidationError(f"a key of {collection} cannot be {call.types[1]}")
         return collection.value.as_nullable()
+    if isinstance(collection, lt.VariantType):
+        return collection.as_nullable()
     raise ValidationError(f"{collection} has no elements")
 
 
-@scalar("ITEM", "ARRAY, INTEGER_NUMERIC", "MAP, ANY", returns=_item_type, aliases=("AT",))
+@scalar(
+    "ITEM",
+    "ARRAY, INTEGER_NUMERIC",
+    "MAP, ANY",
+    "VARIANT, CHARACTER_STRING",
+    "VARIANT, INTEGER_NUMERIC",
+    returns=_item_type,
+    aliases=("AT",),
+)
 def item(call: KernelCall, collection: Any, key: Any) -> Any:
-    """The element of an array at a position from 1, or the value of a key. Null if there is none."""
+    """The element of an array or VARIANT at a position from 1, or the value of a key. Null if there is none."""
     kind = call.argument_types[0]
+    if isinstance(kind, lt.VariantType):
+        from flinkpy.sql.functions.json_functions import variant_item
+
+        return call.per_value(variant_item, collection, key)
     if isinstance(kind, lt.MapType):
         if isinstance(key, pa.Scalar):
             return pc.map_lookup(collection, key.cast(collection.type.key_type), "first")

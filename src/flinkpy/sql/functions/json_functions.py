@@ -218,9 +218,10 @@ def json_value(call: KernelCall, document: Any, path: Any, *behaviors: Any) -> A
 
 
 def _document(value: Any) -> str:
-    """Returns the JSON text of a value without blanks. Numbers keep the digits that they were written with."""
+    """Returns the JSON text of a value without blanks, with keys in order. Numbers keep the digits of their text."""
     if isinstance(value, dict):
-        pairs = (f"{json.dumps(str(key), ensure_ascii=False)}:{_document(each)}" for key, each in value.items())
+        members = sorted(value.items(), key=lambda member: str(member[0]))
+        pairs = (f"{json.dumps(str(key), ensure_ascii=False)}:{_document(each)}" for key, each in members)
         return f"{{{','.join(pairs)}}}"
     if isinstance(value, list):
         return f"[{','.join(map(_document, value))}]"
@@ -331,14 +332,48 @@ def json_array(call: KernelCall, on_null: Any, *operands: Any) -> Any:
     return pa.array(documents, pa.string())
 
 
-def _variant(text: str) -> bytes:
-    return _document(json.loads(text, parse_float=_Number)).encode()
+@scalar_per_value("JSON", _TEXT, returns=nullable(lt.VariantType()), may_fail=True)
+def json_value_of_constructor(text: str) -> bytes:
+    """A document as a value of JSON_OBJECT or JSON_ARRAY. Its numbers keep their digits."""
+    try:
+        return _document(json.loads(text, parse_float=_Number)).encode()
+    except ValueError as error:
+        raise TableRuntimeError(f"JSON: the text {text[:120]} is not valid: {error}") from None
+
+
+@scalar_per_value("JSON_TEXTS", _TEXT, returns=nullable(lt.ArrayType(STRING)))
+def json_texts(text: str) -> list[str | None] | None:
+    """The elements of a JSON array as texts, for JSON_QUERY(... RETURNING ARRAY<STRING>); null for other JSON."""
+    found = json.loads(text, parse_float=_Number)
+    if not isinstance(found, list):
+        return None
+    return [each if each is None or isinstance(each, str) else _document(each) for each in found]
+
+
+# -- VARIANT --------------------------------------------------------------------------------------------------------
+
+
+def _variant(text: str, allow_duplicate_keys: bool) -> bytes:
+    """Returns a VARIANT of a document. Raises: ValueError if it is none, or has a key twice."""
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs) and not allow_duplicate_keys:
+            raise ValueError("VARIANT_DUPLICATE_KEY: an object has a key twice")
+        return found
+
+    return _document(json.loads(text, parse_float=_exact, object_pairs_hook=members)).encode()
+
+
+def _exact(text: str) -> float:
+    """Returns a number with a point as a decimal without zeros at its end; one with an exponent as a DOUBLE."""
+    return float(text) if "e" in text or "E" in text else _Number(text.rstrip("0").rstrip("."))
 
 
 @scalar_per_value("PARSE_JSON", _TEXT, f"{_TEXT}, BOOLEAN", returns=lt.VariantType(), may_fail=True)
 def parse_json(text: str, allow_duplicate_keys: bool = False) -> bytes:
     try:
-        return _variant(text)
+        return _variant(text, allow_duplicate_keys)
     except ValueError as error:
         raise TableRuntimeError(f"Failed to parse json string: {text[:120]}: {error}") from None
 
@@ -346,6 +381,25 @@ def parse_json(text: str, allow_duplicate_keys: bool = False) -> bytes:
 @scalar_per_value("TRY_PARSE_JSON", _TEXT, f"{_TEXT}, BOOLEAN", returns=nullable(lt.VariantType()))
 def try_parse_json(text: str, allow_duplicate_keys: bool = False) -> bytes | None:
     try:
-        return _variant(text)
+        return _variant(text, allow_duplicate_keys)
     except ValueError:
         return None
+
+
+def variant_item(data: bytes, key: str | int) -> bytes | None:
+    """Returns the value of a key, or the element at a position from 1; None if there is none.
+
+    Raises: TableRuntimeError if a key is looked up in something else than an object, or a position in no array.
+    """
+    value = json.loads(data, parse_float=_Number)
+    if isinstance(key, str):
+        if not isinstance(value, dict):
+            raise TableRuntimeError(
+                "String key access on variant requires an object variant, but a non-object variant was provided."
+            )
+        return _document(value[key]).encode() if key in value else None
+    if not isinstance(value, list):
+        raise TableRuntimeError(
+            "Integer index access on variant requires an array variant, but a non-array variant was provided."
+        )
+    return _document(value[key - 1]).encode() if 0 < key <= len(value) else None

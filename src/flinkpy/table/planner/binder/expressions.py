@@ -328,6 +328,8 @@ class ExpressionBinder:
             element = kind.element
         elif isinstance(kind, lt.MapType):
             element, index = kind.value, operators.cast(index, kind.key)
+        elif isinstance(kind, lt.VariantType) and index.type.root in of.CHARACTER_STRING | of.INTEGER_NUMERIC:
+            element = kind
         elif isinstance(kind, lt.RowType) and isinstance(index, Literal):
             place = kind.names.index(index.value) if isinstance(index.value, str) else int(index.value) - 1
             if not 0 <= place < len(kind.fields):

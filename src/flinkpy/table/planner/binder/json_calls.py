@@ -38,7 +38,10 @@ def json_call(node: ast.Expression, bind: Bind) -> RexNode | None:
     if isinstance(node, ast.JsonQuery):
         symbols = [node.wrapper or "WITHOUT"]
         symbols += ["NULL" if each is None else each.kind for each in (node.on_empty, node.on_error)]
-        return registry.call("JSON_QUERY", bind(node.document), bind(node.path), *map(_symbol, symbols))
+        call = registry.call("JSON_QUERY", bind(node.document), bind(node.path), *map(_symbol, symbols))
+        if node.returning is not None and isinstance(logical_type(node.returning), lt.ArrayType):
+            return registry.call("JSON_TEXTS", call)
+        return call
     if isinstance(node, ast.JsonObject) and not node.is_aggregate:
         pairs = [each for entry in node.entries for each in (bind(entry.key), _value(entry.value, bind))]
         return registry.call("JSON_OBJECT", _symbol("ABSENT" if node.absent_on_null else "NULL"), *pairs)
@@ -76,10 +79,10 @@ def _text(node: ast.Expression) -> ast.Expression:
 def _value(node: ast.Expression, bind: Bind) -> RexNode:
     """Returns a value of JSON_OBJECT or JSON_ARRAY. JSON(...) and JSON that is constructed are documents, not texts."""
     if isinstance(node, ast.FunctionCall) and node.function == "JSON" and len(node.arguments) == 1:
-        return registry.call("PARSE_JSON", bind(node.arguments[0]))
+        return registry.call("JSON", bind(node.arguments[0]))
     value = bind(node)
     is_document = isinstance(value, RexCall) and value.function in ("JSON_OBJECT", "JSON_ARRAY")
-    return registry.call("PARSE_JSON", value) if is_document else value
+    return registry.call("JSON", value) if is_document else value
 
 
 def _symbol(name: str) -> Literal:
