@@ -54,6 +54,10 @@ class StreamTableSource(ScanTableSource):
         return replace(self, row_type=RowType(fields, nullable=False), has_rowtime=True)
 
     @property
+    def has_watermarks(self) -> bool:
+        return True
+
+    @property
     def is_bounded(self) -> bool:
         # The job that has the stream is checked as a whole.
         return True

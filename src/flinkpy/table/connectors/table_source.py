@@ -113,6 +113,11 @@ class ScanTableSource(DynamicTableSource):
         return None
 
     @property
+    def has_watermarks(self) -> bool:
+        """True if the source emits watermarks of its own, which SOURCE_WATERMARK() takes over."""
+        return False
+
+    @property
     def supports_watermarks(self) -> bool:
         """True if its splits should have watermarks of their own, since they progress independently of each other."""
         return False

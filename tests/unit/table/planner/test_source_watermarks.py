@@ -10,11 +10,14 @@ from changelogs import to_batch, type_info
 from streaming_fakes import OperatorHarness
 
 from flinkpy.common.errors import FunctionError, TableProgramError, ValidationError
+from flinkpy.common.typeinfo import Types
 from flinkpy.common.watermark_strategy import Watermark, WatermarkStrategy
+from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.graph.table_specs import DropUpdateBeforeSpec, SourceWatermarks, WatermarkParams
 from flinkpy.sql.rex import InputRef
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.streaming.operators.watermark_generators import create_generator
+from flinkpy.table import Schema, StreamTableEnvironment
 from tests.unit.table.planner import planning
 from tests.unit.table.planner.planning import FakeScan, PlannerFixture
 
@@ -120,3 +123,29 @@ def test_watermark_of_a_split_is_the_greatest_value_of_the_expression() -> None:
 def test_row_without_event_time_fails_the_source() -> None:
     with pytest.raises(FunctionError, match="rowtime column 'time' is NULL"):
         generator().on_batch(to_batch([("+I", 1, None)], _ROWS))
+
+
+def test_table_of_a_stream_takes_over_its_watermarks() -> None:
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    tables = StreamTableEnvironment.create(environment)
+    stream = environment.from_collection([(1,)], Types.ROW([Types.INT()]))
+    schema = Schema.new_builder().column_by_metadata("rowtime", "TIMESTAMP_LTZ(3)")
+    table = tables.from_data_stream(stream, schema.watermark("rowtime", "SOURCE_WATERMARK()").build())
+    tables.create_temporary_view("t", table)
+
+    plan = tables.explain_sql(
+        "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(rowtime), INTERVAL '1' HOUR)) "
+        "GROUP BY window_start, window_end"
+    )
+
+    assert "watermark=[SOURCE_WATERMARK()]" in plan
+    assert "WatermarkAssigner" not in plan.partition("== Optimized Physical Plan ==")[2]
+    assert "TUMBLE(time_col=[rowtime]" in plan
+
+
+def test_source_without_watermarks_cannot_give_them() -> None:
+    planner = PlannerFixture()
+    planner.table("t", "a INT", "ts TIMESTAMP(3)", watermark="ts AS SOURCE_WATERMARK()")
+
+    with pytest.raises(TableProgramError, match="the source of the table has no watermarks of its own"):
+        planner.plan("SELECT a FROM t")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from flinkpy.common.errors import ValidationError
+from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import RexNode
 from flinkpy.sql.types.logical_types import LogicalType
 from flinkpy.table.catalog import resolved_schema as resolved
@@ -18,7 +19,7 @@ from flinkpy.table.planner.binder.scope import Relation
 from flinkpy.table.planner.context import PlannerContext
 from flinkpy.table.planner.errors import did_you_mean
 from flinkpy.table.planner.logical import nodes as rel
-from flinkpy.table.planner.logical.time import as_regular, as_rowtime
+from flinkpy.table.planner.logical.time import SOURCE_WATERMARK, as_regular, as_rowtime, source_watermark
 from flinkpy.table.schema import (
     Schema,
     UnresolvedColumn,
@@ -108,7 +109,10 @@ class SchemaBinder:
             )
         place = names.index(declared.column)
         rowtime = columns[place]
-        expression = self._expression(declared.expression, names, list(columns), f"watermark of '{declared.column}'")
+        owner = f"watermark of '{declared.column}'"
+        expression: RexNode = source_watermark(rowtime.type)
+        if not _is_source_watermark(declared.expression):
+            expression = self._expression(declared.expression, names, list(columns), owner)
         if as_regular(expression.type).root is not rowtime.type.root:
             raise ValidationError(
                 f"The watermark declaration's output data type '{expression.type}' is different from the time field's "
@@ -117,6 +121,17 @@ class SchemaBinder:
         as_rowtime(rowtime.type)
         sql = declared.expression if isinstance(declared.expression, str) else ""
         return resolved.WatermarkSpec(declared.column, expression, sql), columns
+
+
+def _is_source_watermark(expression: Any) -> bool:
+    """True for SOURCE_WATERMARK(), which is allowed as a whole watermark only."""
+    if isinstance(expression, str):
+        from flinkpy.sql.parser import parse_expression
+
+        expression = parse_expression(expression)
+    if not isinstance(expression, ast.FunctionCall) or expression.arguments:
+        return False
+    return expression.name.parts[-1].upper() == SOURCE_WATERMARK
 
 
 def _primary_key(

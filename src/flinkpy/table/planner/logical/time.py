@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flinkpy.common.errors import ValidationError
+from flinkpy.sql.rex import RexCall, RexNode
 from flinkpy.sql.types.logical_types import (
     LocalZonedTimestampType,
     LogicalType,
@@ -47,3 +48,16 @@ def window_columns(time_type: LogicalType) -> tuple[tuple[str, LogicalType], ...
     if is_proctime(time_type):
         return (("window_start", bound), ("window_end", bound), ("window_time", proctime_type()))
     return (("window_start", bound), ("window_end", bound), ("window_time", time_type.not_null()))
+
+
+#: The watermark of a table whose source already has watermarks.
+SOURCE_WATERMARK = "SOURCE_WATERMARK"
+
+
+def source_watermark(kind: LogicalType) -> RexNode:
+    """Returns SOURCE_WATERMARK() for an event time of a type."""
+    return RexCall(kind, SOURCE_WATERMARK, ())
+
+
+def is_source_watermark(node: RexNode) -> bool:
+    return isinstance(node, RexCall) and node.function == SOURCE_WATERMARK

@@ -32,7 +32,7 @@ from flinkpy.table.planner.context import PlannerContext
 from flinkpy.table.planner.hints import LookupHint, duration_ms
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.rex_nodes import OuterRef
-from flinkpy.table.planner.logical.time import as_regular
+from flinkpy.table.planner.logical.time import as_regular, is_source_watermark
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.accumulators import accumulator_fields, local_window_type
 from flinkpy.table.planner.physical.async_calls import split_async_calls
@@ -100,6 +100,12 @@ class PhysicalBuilder:
     @_build.register
     def _(self, node: rel.WatermarkAssigner) -> ph.PhysicalNode:
         below = self.build(node.input)
+        if is_source_watermark(node.watermark) and self._context.is_streaming:
+            raise TableProgramError(
+                f"The watermark of column '{node.names[node.rowtime]}' is SOURCE_WATERMARK(), but the source of the "
+                "table has no watermarks of its own, or the column is computed. Declare a watermark such as "
+                f"{node.names[node.rowtime]} - INTERVAL '5' SECOND."
+            )
         if node.params.alignment is not None and self._context.is_streaming:
             scans = [each.table.identifier for each in rel.walk(node) if isinstance(each, rel.Scan)]
             raise TableProgramError(

@@ -17,7 +17,7 @@ from flinkpy.sql.rex import InputRef, RexNode
 from flinkpy.sql.types.logical_types import RowType
 from flinkpy.table.connectors.table_source import ScanTableSource
 from flinkpy.table.planner.logical import nodes as rel
-from flinkpy.table.planner.logical.time import as_rowtime
+from flinkpy.table.planner.logical.time import as_rowtime, is_source_watermark
 from flinkpy.table.planner.rex_text import rex_text
 from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
 
@@ -26,17 +26,20 @@ def push_watermarks(plan: rel.RelNode) -> rel.RelNode:
     """Returns the plan with the watermarks of sources that support it made there."""
 
     def change(node: rel.RelNode) -> rel.RelNode:
-        if not isinstance(node, rel.WatermarkAssigner) or node.params.emits_on_event:
+        if not isinstance(node, rel.WatermarkAssigner):
+            return node
+        if node.params.emits_on_event and not is_source_watermark(node.watermark):
             return node
         project = node.input if isinstance(node.input, rel.Project) else None
         scan = node.input if project is None else project.input
         if not isinstance(scan, rel.Scan) or not isinstance(scan.source, ScanTableSource):
             return node
-        if not scan.source.supports_watermarks:
+        is_given = is_source_watermark(node.watermark)
+        if not (scan.source.has_watermarks if is_given else scan.source.supports_watermarks):
             return node
         columns = scan.references() if project is None else project.expressions
         rowtime, watermark = columns[node.rowtime], substituted(node.watermark, columns)
-        if not isinstance(rowtime, InputRef) or not is_inlinable((watermark,)):
+        if not isinstance(rowtime, InputRef) or not (is_given or is_inlinable((watermark,))):
             return node
         made = _with_watermarks(scan, node, rowtime.index, watermark)
         return made if project is None else _over(project, made, rowtime.index)
@@ -52,7 +55,7 @@ def _with_watermarks(scan: rel.Scan, node: rel.WatermarkAssigner, rowtime: int, 
         scan,
         type=RowType(tuple(fields), nullable=False),
         pushed=(*scan.pushed, text, "watermarkEmitStrategy=[on-periodic]"),
-        watermarks=SourceWatermarks(rowtime, watermark, node.params),
+        watermarks=None if is_source_watermark(watermark) else SourceWatermarks(rowtime, watermark, node.params),
     )
 
 
