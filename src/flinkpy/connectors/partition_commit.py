@@ -11,7 +11,9 @@ org.apache.flink.connector.file.table.DefaultPartTimeExtractor.
 from __future__ import annotations
 
 import datetime
+import importlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,21 +100,77 @@ def _lenient_time(text: str) -> datetime.datetime:
 
 
 @dataclass(frozen=True, slots=True)
+class CommittedPartition:
+    """A partition whose files are all visible.
+
+    Attributes:
+        path: its directory, below that of the table.
+        values: the values of its columns, by name.
+    """
+
+    path: str
+    values: dict[str, str]
+
+    @staticmethod
+    def of(base_path: str, partition: str) -> CommittedPartition:
+        return CommittedPartition(f"{base_path.rstrip('/')}/{partition}", _values_of(partition))
+
+
+class PartitionCommitPolicy(ABC):
+    """Tells others that a partition is complete, such as a metastore. Subclasses are made in the committer's task.
+
+    Source: org.apache.flink.connector.file.table.PartitionCommitPolicy.
+    """
+
+    @abstractmethod
+    def commit(self, partition: CommittedPartition) -> None:
+        """Called after the files are visible, and again after a failure: it must have the same effect then."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyClass:
+    """A class of the user, and the arguments of its constructor.
+
+    Attributes:
+        path: module and class, such as `jobs.policies.Announce`.
+    """
+
+    path: str
+    arguments: tuple[str, ...] = ()
+
+    def make(self) -> PartitionCommitPolicy:
+        """Returns a new policy. Raises: ConfigurationError if the class is not there or is none of a policy."""
+        module, _, name = self.path.rpartition(".")
+        try:
+            kind: Any = getattr(importlib.import_module(module), name)
+            if not issubclass(kind, PartitionCommitPolicy):
+                raise TypeError("it is not derived from PartitionCommitPolicy")
+            made: PartitionCommitPolicy = kind(*self.arguments)
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"{self.path} is no partition commit policy: {error}", details={"class": self.path}
+            ) from error
+        return made
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionCommitSettings:
     """When a partition is committed, and how.
 
     Attributes:
-        success_file: the name of the empty file that says that a partition is complete.
+        success_file: the name of the empty file that says that a partition is complete; None: there is none.
+        policy: a policy of the user; None: there is none.
         extractor: reads the times of partitions, which are compared with watermarks; None: partitions are committed by
             their age in processing time.
         delay_ms: how long after its time, or its first file, a partition is committed.
         time_zone: that of the times of partitions.
     """
 
-    success_file: str = DEFAULT_SUCCESS_FILE
+    success_file: str | None = DEFAULT_SUCCESS_FILE
     extractor: PartitionTimeExtractor | None = None
     delay_ms: int = 0
     time_zone: datetime.tzinfo = datetime.UTC
+    policy: PolicyClass | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,12 @@ from flinkpy.common.errors import StateRestoreError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connector_api.sink import CommitRequest
 from flinkpy.connectors.file_committer import FileCommitter, PendingFile
-from flinkpy.connectors.partition_commit import PartitionCommitSettings, PendingPartitions, WriterProgress
+from flinkpy.connectors.partition_commit import (
+    CommittedPartition,
+    PartitionCommitSettings,
+    PendingPartitions,
+    WriterProgress,
+)
 
 #: The version of the state's format.
 _VERSION = 1
@@ -31,6 +36,7 @@ class PartitionCommitter(FileCommitter):
         self._settings = settings
         self._clock = clock or SystemClock()
         self._pending = PendingPartitions()
+        self._policy = None if settings.policy is None else settings.policy.make()
 
     def commit(self, requests: list[CommitRequest]) -> None:
         committables = [request.get_committable() for request in requests]
@@ -44,8 +50,12 @@ class PartitionCommitter(FileCommitter):
         )
         failpoint("file_sink.before_success_file")
         for partition in self._pending.complete(self._settings, now_ms):
-            self._store.write(partition, self._settings.success_file, b"")
-            self._store.sync(partition)
+            # The success file comes last: who waits for it finds everything else done.
+            if self._policy is not None:
+                self._policy.commit(CommittedPartition.of(self._base_path, partition))
+            if self._settings.success_file is not None:
+                self._store.write(partition, self._settings.success_file, b"")
+                self._store.sync(partition)
             self._pending.remove(partition)
 
     def snapshot_state(self) -> bytes:

@@ -20,9 +20,12 @@ from flinkpy.connectors.file_sink import FileSink
 from flinkpy.connectors.file_sink_config import BucketAssigner, OnCheckpointRollingPolicy
 from flinkpy.connectors.partition_commit import (
     END_OF_TIME,
+    CommittedPartition,
+    PartitionCommitPolicy,
     PartitionCommitSettings,
     PartitionTimeExtractor,
     PendingPartitions,
+    PolicyClass,
     WriterProgress,
 )
 from flinkpy.connectors.partition_committer import PartitionCommitter
@@ -200,3 +203,30 @@ def test_rows_of_tables_are_written_to_the_directories_of_their_partitions(tmp_p
     found = {str(each.parent.relative_to(tmp_path)): each.read_text() for each in tmp_path.rglob("part-*")}
     assert found == {"dt=2024-01-01": "1\n", "dt=none": "2\n"}
     assert committed(tmp_path) == ["dt=2024-01-01", "dt=none"]
+
+
+class Announce(PartitionCommitPolicy):
+    """Writes down the partitions that it is told."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def commit(self, partition: CommittedPartition) -> None:
+        with open(self._file, "a") as file:
+            file.write(f"{partition.path.rpartition('/')[2]} {partition.values['dt']}\n")
+
+
+def test_a_policy_of_the_user_is_told_about_complete_partitions(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    policy = PolicyClass(f"{Announce.__module__}.Announce", (str(told),))
+    settings = PartitionCommitSettings(None, HOURLY.extractor, HOURLY.delay_ms, policy=policy)
+    life = life_of(tmp_path / "table", settings, 1)
+    write(life, 0, [1, 2], AT_ONE + 61 * MINUTE)
+    complete(life, 1)
+    assert told.read_text() == "hour=01 2024-01-01\n"
+    assert not list((tmp_path / "table").rglob("_SUCCESS"))
+
+
+def test_a_class_that_is_no_policy_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"json\.Nothing is no partition commit policy"):
+        PolicyClass("json.Nothing").make()

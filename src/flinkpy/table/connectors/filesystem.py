@@ -102,7 +102,7 @@ class FileSystemTableFactory(TableFactory):
             options.get(SINK_PARALLELISM),
             compactor=compactor_of(options, options.get(FORMAT) or ""),
             success_file=success_file(options),
-            partition_commit=partition_commit(options, layout.partition_keys),
+            partition_commit=partition_commit(options, layout.partition_keys, context.is_bounded),
         )
 
 

@@ -18,7 +18,7 @@ from flinkpy.connectors.file_sink_config import (
     TableRollingPolicy,
     success_file_of,
 )
-from flinkpy.connectors.partition_commit import PartitionCommitSettings, PartitionTimeExtractor
+from flinkpy.connectors.partition_commit import PartitionCommitSettings, PartitionTimeExtractor, PolicyClass
 from flinkpy.sql.types.time_zones import zone_of
 from flinkpy.table.connectors.table_options import TableOptions
 
@@ -68,10 +68,16 @@ COMPACTION_FILE_SIZE: ConfigOption[int | None] = ConfigOption(
     minimum=1,
 )
 POLICY_KIND: ConfigOption[str | None] = ConfigOption(
-    COMMIT_POLICY, OptionType.STRING, None, "What is done with a complete partition: success-file."
+    COMMIT_POLICY, OptionType.STRING, None, "What is done with a complete partition: success-file, custom or both."
 )
 POLICY_CLASS: ConfigOption[str | None] = ConfigOption(
-    "sink.partition-commit.policy.class", OptionType.STRING, None, "The class of a custom policy."
+    "sink.partition-commit.policy.class", OptionType.STRING, None, "The class of a custom policy: module.Class."
+)
+POLICY_ARGUMENTS: ConfigOption[str | None] = ConfigOption(
+    "sink.partition-commit.policy.class.parameters",
+    OptionType.STRING,
+    None,
+    "The arguments of the constructor of that class, separated by semicolons.",
 )
 SUCCESS_FILE = ConfigOption(
     SUCCESS_FILE_NAME, OptionType.STRING, DEFAULT_SUCCESS_FILE, "The name of the file in a complete partition."
@@ -119,6 +125,7 @@ SINK_OPTIONS: tuple[ConfigOption[Any], ...] = (
     COMPACTION_FILE_SIZE,
     POLICY_KIND,
     POLICY_CLASS,
+    POLICY_ARGUMENTS,
     SUCCESS_FILE,
     TRIGGER,
     DELAY,
@@ -175,24 +182,56 @@ def success_file(options: TableOptions) -> str | None:
 
     Raises: ValidationError, UnsupportedOperationError for a policy that there is not.
     """
-    kinds = {kind.strip().lower() for kind in (options.get(POLICY_KIND) or "").split(",")} - {""}
+    kinds = _policy_kinds(options)
     if "metastore" in kinds:
         raise ValidationError(
             "Can not configure a 'metastore' partition commit policy for a file system table. You can only configure "
             "'metastore' partition commit policy for a hive table."
         )
-    if "custom" in kinds or options.contains(POLICY_CLASS):
-        raise UnsupportedOperationError(f"'{POLICY_KIND.key}': custom policies are not supported, only success-file")
     try:
-        return success_file_of({COMMIT_POLICY: ",".join(kinds), SUCCESS_FILE_NAME: options.get(SUCCESS_FILE)})
+        return success_file_of(
+            {COMMIT_POLICY: ",".join(kinds - {"custom"}), SUCCESS_FILE_NAME: options.get(SUCCESS_FILE)}
+        )
     except ConfigurationError as error:
         raise ValidationError(error.message, details={"option": COMMIT_POLICY}) from error
 
 
-def partition_commit(options: TableOptions, partition_keys: tuple[str, ...]) -> PartitionCommitSettings | None:
+def _policy_kinds(options: TableOptions) -> set[str]:
+    return {kind.strip().lower() for kind in (options.get(POLICY_KIND) or "").split(",")} - {""}
+
+
+def custom_policy(options: TableOptions, is_bounded: bool) -> PolicyClass | None:
+    """Returns the policy of the user; None if there is none.
+
+    Raises: ValidationError, UnsupportedOperationError for one that cannot be used.
+    """
+    if "custom" not in _policy_kinds(options):
+        return None
+    path = options.get(POLICY_CLASS)
+    if path is None:
+        raise ValidationError(
+            f"'{POLICY_KIND.key}' = 'custom' needs the option '{POLICY_CLASS.key}'",
+            details={"option": POLICY_CLASS.key},
+        )
+    if is_bounded:
+        raise UnsupportedOperationError(
+            f"'{POLICY_KIND.key}' = 'custom' is not supported in batch mode, only success-file"
+        )
+    arguments = tuple(each for each in (options.get(POLICY_ARGUMENTS) or "").split(";") if each)
+    found = PolicyClass(path, arguments)
+    try:
+        found.make()
+    except ConfigurationError as error:
+        raise ValidationError(error.message, details={"option": POLICY_CLASS.key, "value": path}) from error
+    return found
+
+
+def partition_commit(
+    options: TableOptions, partition_keys: tuple[str, ...], is_bounded: bool = False
+) -> PartitionCommitSettings | None:
     """Returns when a streaming job commits partitions; None if it does not. Raises: as `success_file`."""
-    file_name = success_file(options)
-    if file_name is None or not partition_keys:
+    file_name, policy = success_file(options), custom_policy(options, is_bounded)
+    if (file_name is None and policy is None) or not partition_keys:
         return None
     kind = options.get(EXTRACTOR_KIND).lower()
     if kind == "custom" or options.contains(EXTRACTOR_CLASS):
@@ -209,4 +248,4 @@ def partition_commit(options: TableOptions, partition_keys: tuple[str, ...]) -> 
     except (ValueError, UnsupportedOperationError) as error:
         raise ValidationError(f"filesystem: {error}") from error
     extractor = by_time if options.get(TRIGGER) == "partition-time" else None
-    return PartitionCommitSettings(file_name, extractor, options.get(DELAY), zone)
+    return PartitionCommitSettings(file_name, extractor, options.get(DELAY), zone, policy)

@@ -166,7 +166,11 @@ def test_the_name_of_the_null_partition_is_read_as_null(tmp_path: Path) -> None:
     ("options", "expected"),
     [
         ({"sink.partition-commit.policy.kind": "metastore"}, "for a hive table"),
-        ({"sink.partition-commit.policy.kind": "custom"}, "custom policies are not supported"),
+        ({"sink.partition-commit.policy.kind": "custom"}, "needs the option 'sink.partition-commit.policy.class'"),
+        (
+            {"sink.partition-commit.policy.kind": "custom", "sink.partition-commit.policy.class": "json.JSONDecoder"},
+            "json.JSONDecoder is no partition commit policy: it is not derived from PartitionCommitPolicy",
+        ),
         ({"sink.partition-commit.policy.kind": "succes-file"}, "succes-file is not supported, only success-file"),
         (COMMITTED | {"sink.partition-commit.success-file.name": "done"}, "begins with '_'"),
         (COMMITTED | {"sink.partition-commit.watermark-time-zone": "Mars"}, "unknown time zone 'Mars'"),
