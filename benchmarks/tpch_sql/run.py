@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import exp, log
@@ -163,8 +164,9 @@ def _cpu_seconds(spark_pid: int, *, is_spark: bool) -> float:
     of_spark = {sparks, *sparks.children(recursive=True)}
     total = 0.0
     for process in of_spark if is_spark else {me, *me.children(recursive=True)} - of_spark:
-        times = process.cpu_times()
-        total += times.user + times.system
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            times = process.cpu_times()
+            total += times.user + times.system
     return total
 
 
