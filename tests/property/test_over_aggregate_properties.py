@@ -119,6 +119,9 @@ def test_rows_in_event_time_follow_the_watermark(
     windows = [OverWindow((0,), (SortField(1),), *frame, tuple(calls)) for frame, calls in _parts(frames)]
     spec = replace(spec, windows=tuple(windows))
     kept, progress = [], -1
+    # With bounded ROWS, a row behind the watermark counts until a later row of its partition has been emitted.
+    by_partition = all(is_rows and lower is not None for is_rows, lower, _ in frames)
+    emitted: dict[Any, int] = {}
     with TableSubtasks(spec, parallelism[0], configuration) as subtasks:
         for position, event in enumerate(events):
             if position == restart_at:
@@ -127,8 +130,11 @@ def test_rows_in_event_time_follow_the_watermark(
             if isinstance(event, int):
                 progress = max(progress, event)
                 subtasks.watermark(progress)
+                for row in kept:
+                    if row[1] <= progress:
+                        emitted[row[0]] = max(row[1], emitted.get(row[0], -1))
             else:
-                if event[1] > progress:
+                if event[1] > (emitted.get(event[0], -1) if by_partition else progress):
                     kept.append((*event, position))
                 subtasks.process([("+I", *_shown((*event, position)))])
         subtasks.watermark(MAX_WATERMARK)

@@ -14,8 +14,8 @@ keep the rows that later frames need.
 Source: org.apache.flink.table.runtime.operators.over.RowTimeRowsUnboundedPrecedingFunction,
 RowTimeRangeBoundedPrecedingFunction, ProcTimeRowsBoundedPrecedingFunction, NonTimeRowsUnboundedPrecedingFunction, ...
 Differs: for other columns the changelog is folded per batch, and bounded frames are allowed, which Flink refuses. Rows
-of one millisecond of processing time that come in different batches are not in the RANGE of the earlier ones. A row
-behind the watermark is late; Flink takes it for bounded frames until a later row of its partition has been emitted.
+of one millisecond of processing time that come in different batches are not in the RANGE of the earlier ones. For
+bounded RANGE a row behind the watermark is late; Flink takes it until a later row of its partition has been emitted.
 """
 
 from __future__ import annotations
@@ -110,6 +110,12 @@ class OverAggregateOperator(KeyedStateOperator):
         self._expiry: GroupExpiry | None = None
         #: The number of rows that LAG looks back.
         self._look_back = 0
+        #: True if a partition always has the last row that was emitted, and only rows up to it are late.
+        self._late_by_partition = not self._running and all(
+            window.is_rows and window.lower and call.function.upper() != "LAG" for window, call in self._calls
+        )
+        #: No row after this time had been emitted in the restored snapshot.
+        self._emitted_until = MIN_WATERMARK
         #: The rows that wait for the watermark, in event time.
         self._waiting: list[np.ndarray] = []
         #: Rows that are in no frame are looked for when this time is in no frame.
@@ -145,7 +151,9 @@ class OverAggregateOperator(KeyedStateOperator):
         self._rows = self.backend.row_table("rows", layout)
         if self._is_event_time:
             rows = self._rows.live_rows()
-            self._waiting = [rows[self._rows.ints(_IS_DONE, rows) == 0]]
+            is_done = self._rows.ints(_IS_DONE, rows) == 1
+            self._waiting = [rows[~is_done]]
+            self._emitted_until = int(self._rows.ints(_TIME, rows[is_done]).max(initial=MIN_WATERMARK))
         if self._handler is not None:
             types = key_types(self._schema, self._partition)
             columns = [*self._handler.columns, *([UPDATED] if self._spec.state_ttl_ms else [])]
@@ -174,8 +182,32 @@ class OverAggregateOperator(KeyedStateOperator):
         """Keeps rows until the watermark passes them."""
         position = self._spec.windows[0].order[0].column
         times = event_times(columns.column(position), columns.schema.names[position], self.context)
-        arrays, times = self._late_rows.without(times <= self.current_watermark, columns.columns, times)
+        arrays, times = self._late_rows.without(self._late(columns, times), columns.columns, times)
         self._waiting.append(self._add(arrays, times, is_done=False))
+
+    def _late(self, columns: pa.RecordBatch, times: np.ndarray) -> np.ndarray:
+        """Returns bool[n]: true for rows that come too late.
+
+        For bounded ROWS these are rows at or before the last one of their partition that was emitted, otherwise rows
+        behind the watermark.
+        """
+        if not self._late_by_partition:
+            return times <= self.current_watermark
+        is_late = times <= max(self.current_watermark, self._emitted_until)
+        behind = np.flatnonzero(is_late)
+        if not len(behind):
+            return is_late
+        table = self._rows
+        indices = pa.array(behind)
+        slots = table.find(table.layout.key_columns([column.take(indices) for column in columns.columns]))
+        known = np.unique(slots[slots >= 0])
+        positions, rows = table.rows_of(known)
+        is_done = table.ints(_IS_DONE, rows) == 1
+        last = np.full(len(known) + 1, MIN_WATERMARK)
+        np.maximum.at(last, positions[is_done], table.ints(_TIME, rows[is_done]))
+        places = np.where(slots >= 0, np.searchsorted(known, slots), len(known))
+        is_late[behind] = times[behind] <= last[places]
+        return is_late
 
     def _add(self, arrays: list[pa.Array], times: np.ndarray, is_done: bool) -> np.ndarray:
         slots = self._rows.slots_of(self._rows.layout.key_columns(arrays))
