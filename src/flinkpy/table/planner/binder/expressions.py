@@ -269,6 +269,9 @@ class ExpressionBinder:
     def _(self, node: ast.Cast) -> RexNode:
         operand, target = self.bind(node.operand), logical_type(node.type)
         name = "TRY_CAST" if node.is_try else "CAST"
+        if isinstance(node.type, ast.IntervalType) and operand.type.root in of.EXACT_NUMERIC:
+            return self._interval(operand, node.type.qualifier)
+        _check_numeric_cast(node, as_regular(operand.type), target)
         return self.explicit_cast(node, operand, target, name)
 
     def explicit_cast(self, node: ast.Node, operand: RexNode, target: lt.LogicalType, name: str = "CAST") -> RexNode:
@@ -354,12 +357,14 @@ class ExpressionBinder:
 
     @_bind.register
     def _(self, node: ast.IntervalExpression) -> RexNode:
-        operand = self.bind(node.operand)
-        unit = node.qualifier.start
-        kind = interval_type(node.qualifier, operand.type.nullable)
-        size = literals._MONTHS.get(unit) or literals._MILLIS[unit]
-        one = Literal(kind.as_nullable(False), size)
-        return RexCall(kind, "*", (operand, one))
+        return self._interval(self.bind(node.operand), node.qualifier)
+
+    @staticmethod
+    def _interval(number: RexNode, qualifier: ast.IntervalQualifier) -> RexNode:
+        """Returns the interval of a number of units."""
+        kind = operators.smallest_interval(interval_type(qualifier, number.type.nullable))
+        size = literals._MONTHS.get(qualifier.start) or literals._MILLIS[qualifier.start]
+        return RexCall(kind, "*", (number, Literal(kind.as_nullable(False), size)))
 
     # -- functions ---------------------------------------------------------------------------------------------------
 
@@ -563,6 +568,25 @@ class ExpressionBinder:
             return SubQuery(lt.BooleanType(), "IN", plan, (operand,), self._scope.correlation, negated)
         kind = f"{node.operator} {node.quantifier}"
         return SubQuery(lt.BooleanType(), kind, plan, (operand,), self._scope.correlation)
+
+
+def _check_numeric_cast(node: ast.Node, source: lt.LogicalType, target: lt.LogicalType) -> None:
+    """Raises: ValidationError for casts between numbers and times, of which Flink rejects more than its rules say."""
+    between = (source.root in of.NUMERIC, target.root in of.NUMERIC)
+    if between == (False, True) and source.root in of.INTERVAL:
+        raise invalid(node, f"Cast function cannot convert value of type {source} to type {target}")
+    if not any(between) or (source.root not in of.TIMESTAMP and target.root not in of.TIMESTAMP):
+        return
+    is_zoned = lt.TypeRoot.TIMESTAMP_WITH_LOCAL_TIME_ZONE in (source.root, target.root)
+    time = "TIMESTAMP_LTZ" if is_zoned else "TIMESTAMP"
+    kinds = ("NUMERIC", time) if between[0] else (time, "NUMERIC")
+    advice = {
+        ("NUMERIC", "TIMESTAMP"): "It's recommended to use TO_TIMESTAMP(FROM_UNIXTIME(numeric_col)) instead, note the "
+        "numeric is in seconds.",
+        ("NUMERIC", "TIMESTAMP_LTZ"): "It's recommended to use TO_TIMESTAMP_LTZ(numeric_col, precision) instead.",
+        ("TIMESTAMP", "NUMERIC"): "It's recommended to use UNIX_TIMESTAMP(CAST(timestamp_col AS STRING)) instead.",
+    }.get(kinds, "")
+    raise invalid(node, f"The cast from {kinds[0]} type to {kinds[1]} type is not allowed. {advice}".strip())
 
 
 def is_deterministic(node: RexNode) -> bool:
