@@ -34,6 +34,10 @@ _KINDS = {
 }
 
 
+#: Parts of FROM that are parsed alone.
+_MISSING = {ast.MatchRecognize: "MATCH_RECOGNIZE", ast.TableSample: "TABLESAMPLE"}
+
+
 class TableReferenceBinder:
     """Binds one FROM clause.
 
@@ -59,7 +63,7 @@ class TableReferenceBinder:
 
     @singledispatchmethod
     def _bind_scoped(self, node: ast.TableReference) -> tuple[rel.RelNode, Scope]:
-        raise invalid(node, f"{type(node).__name__} is not supported in FROM")
+        raise invalid(node, f"flinkpy does not have {_MISSING.get(type(node), type(node).__name__)} yet")
 
     def _single(self, plan: rel.RelNode, path: tuple[str, ...]) -> tuple[rel.RelNode, Scope]:
         return plan, self._queries.scope([Relation(path, plan.names, 0, plan.row_type)], self._outer)
