@@ -10,6 +10,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+import numpy as np
+
 from flinkpy.functions.async_functions import NO_RETRY_STRATEGY
 from flinkpy.graph.operator_specs import AsyncWaitSpec
 from flinkpy.records.batch import Batch
@@ -87,4 +89,9 @@ class AsyncPiecesOperator(AsyncWaitOperator):
             self.output.emit(concatenated(made))
 
     def _unfinished_records(self) -> list[tuple[list[Any], list[int] | None]]:
-        return [([self.batch_of(piece) for piece in rows], None) for rows, _ in super()._unfinished_records()]
+        return [([_copied(self.batch_of(piece)) for piece in rows], None) for rows, _ in super()._unfinished_records()]
+
+
+def _copied(batch: Batch) -> Batch:
+    """Returns the rows in buffers of their own. A pickled slice contains the buffers of all rows it was cut from."""
+    return batch.take(np.arange(batch.num_rows))
