@@ -540,7 +540,7 @@ class AsyncLookupOptions:
     Attributes:
         ordered: True if results have the order of the input.
         capacity: the largest number of calls side by side.
-        timeout_ms: how long the keys of some rows may take, retries included.
+        timeout_ms: how long a call may take, retries included. The wait for a free call does not count. 0 for no limit.
     """
 
     ordered: bool = True

@@ -106,6 +106,31 @@ def test_a_call_that_takes_too_long_fails(opened: list[MailHarness]) -> None:
         calc.drain()
 
 
+class Refusing(AsyncScalarFunction):
+    """Raises the TimeoutError of a client library at the first calls."""
+
+    def __init__(self, failures: int) -> None:
+        self._failures = failures
+
+    async def eval(self, key: int) -> Any:
+        self._failures -= 1
+        if self._failures >= 0:
+            raise TimeoutError("the server does not answer")
+        return f"n{key}"
+
+
+def test_a_timeout_that_the_function_raises_is_an_error_like_any_other(opened: list[MailHarness]) -> None:
+    calc = start(opened, Refusing(2), max_attempts=2)
+    calc.operator.process_batch(to_batch([("+I", 3)], INPUT))
+    calc.drain()
+    assert emitted(calc) == [("+I", 3, "n3")]
+
+    failing = start(opened, Refusing(2), max_attempts=1)
+    failing.operator.process_batch(to_batch([("+I", 3)], INPUT))
+    with pytest.raises(FunctionError, match="the server does not answer"):
+        failing.drain()
+
+
 def test_rows_in_flight_are_in_the_checkpoint(opened: list[MailHarness]) -> None:
     calc = start(opened, Never())
     calc.operator.process_batch(to_batch([("+I", 3), ("-D", 5)], INPUT))
@@ -116,3 +141,12 @@ def test_rows_in_flight_are_in_the_checkpoint(opened: list[MailHarness]) -> None
     restored = start(opened, Names(), FakeTaskStateManager(snapshot, files=files))
     restored.drain()
     assert emitted(restored) == [("+I", 3, "n3"), ("-D", 5, "n5")]
+
+
+def test_a_checkpoint_contains_each_row_in_flight_once(opened: list[MailHarness]) -> None:
+    calc = start(opened, Never())
+    batch = to_batch([("+I", key) for key in range(4_096)], INPUT)
+    calc.operator.process_batch(batch)
+    files = MemoryStreams()
+    write_states(calc.operator.snapshots(1, OPTIONS), files)
+    assert sum(map(len, files.files.values())) < 2 * batch.values.nbytes

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +60,23 @@ class SlowNames(AsyncLookupFunction):
         return found_rows([(0, key, f"n{key}")] if key else [])
 
 
+class Clocked(AsyncLookupFunction):
+    """Each call takes 36 s on the clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._passed_s = 0.0
+        monotonic = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: monotonic() + self._passed_s)
+
+    async def lookup(self, keys: pa.RecordBatch) -> Any:
+        self._passed_s += 36
+        # Timers that are due run.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        (key,) = keys.column(0).to_pylist()
+        return found_rows([(0, key, f"n{key}")])
+
+
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[MailHarness]]:
     monkeypatch.setitem(globals(), "GATE", Gate())
@@ -75,11 +93,12 @@ def start(
     state: Any = None,
     retry: tuple[int, int] | None = None,
     cache: LookupCacheOptions | None = None,
+    function: AsyncLookupFunction | None = None,
     **options: Any,
 ) -> MailHarness:
     how = {"asynchronous": AsyncLookupOptions(**options), "retry": retry, "cache": cache}
     types = {"input_types": (INPUT,), "output_type": OUTPUT}
-    spec = LookupJoinSpec(SlowNames(), JoinType.LEFT, KEY, TABLE, **how, **types)
+    spec = LookupJoinSpec(function or SlowNames(), JoinType.LEFT, KEY, TABLE, **how, **types)
     harness = MailHarness(spec, state=state)
     opened.append(harness)
     return harness
@@ -190,3 +209,11 @@ def test_a_lookup_that_takes_too_long_or_fails_ends_the_task(opened):
     feed(slow, 1)
     with pytest.raises(FunctionError, match="Async function call has timed out"):
         slow.drain()
+
+
+def test_the_wait_for_a_free_call_does_not_count_as_time_of_the_call(opened, monkeypatch):
+    join = start(opened, capacity=1, timeout_ms=60_000, function=Clocked(monkeypatch))
+    feed(join, 1, 2, 3, 4)
+    join.drain()
+
+    assert names(join) == ["n1", "n2", "n3", "n4"]

@@ -23,6 +23,7 @@ from flinkpy.sql.rex import InputRef, UserFunctionCall
 from flinkpy.sql.types.logical_codecs import logical_codec
 from flinkpy.streaming.async_io.async_pieces_operator import AsyncPiecesOperator
 from flinkpy.streaming.async_io.async_runner import Retries
+from flinkpy.streaming.async_io.time_limit import completed_within
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
@@ -97,9 +98,7 @@ class _Function:
         self._result = logical_codec(call.type)
         self._strategy: AsyncRetryStrategy | None = None
         if spec.max_attempts:
-            self._strategy = FixedDelayRetryStrategy(
-                spec.max_attempts, spec.retry_delay_ms, None, lambda error: not isinstance(error, TimeoutError)
-            )
+            self._strategy = FixedDelayRetryStrategy(spec.max_attempts, spec.retry_delay_ms, None, lambda error: True)
 
     async def results(self, batch: pa.RecordBatch, free: asyncio.Semaphore) -> pa.Array:
         """Returns the results for all rows.
@@ -113,9 +112,6 @@ class _Function:
         rows = zip(*values) if values else [()] * batch.num_rows
         try:
             found = await asyncio.gather(*(self._one(row, free) for row in rows))
-        except TimeoutError:
-            text = f"Async function call has timed out after {self._timeout_s:g} s."
-            raise user_function_failed(name, TimeoutError(text)) from None
         except Exception as error:
             raise user_function_failed(name, error) from error
         try:
@@ -127,13 +123,16 @@ class _Function:
             ) from None
 
     async def _one(self, row: tuple[Any, ...], free: asyncio.Semaphore) -> Any:
-        async with free, asyncio.timeout(self._timeout_s):
-            if self._strategy is None:
-                return await self.function.eval(*row)
-            retries = Retries(lambda arguments: self.function.eval(*arguments), self._strategy)
-            try:
-                return await self.function.eval(*row)
-            except Exception as error:
-                if not retries.is_due_after_error(error, 1):
-                    raise
-                return await retries.invoke_again(row)
+        async with free:
+            return await completed_within(self._timeout_s, self._attempts(row))
+
+    async def _attempts(self, row: tuple[Any, ...]) -> Any:
+        if self._strategy is None:
+            return await self.function.eval(*row)
+        retries = Retries(lambda arguments: self.function.eval(*arguments), self._strategy)
+        try:
+            return await self.function.eval(*row)
+        except Exception as error:
+            if not retries.is_due_after_error(error, 1):
+                raise
+            return await retries.invoke_again(row)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from flinkpy.graph.table_specs import AsyncLookupOptions, LookupJoinSpec
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.async_io.async_pieces_operator import AsyncPiecesOperator
+from flinkpy.streaming.async_io.time_limit import completed_within
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.table.lookup_joiner import (
@@ -40,8 +41,10 @@ class AsyncLookupJoinOperator(AsyncPiecesOperator):
     ) -> None:
         self._joiner = LookupJoiner(spec, input_type, context)
         options = spec.asynchronous or AsyncLookupOptions()
-        calls = _Calls(spec, self._joiner, options.capacity)
-        super().__init__(calls, options.timeout_ms, options.ordered, input_type, context, output, side_outputs)
+        # Each call has a timeout of its own, so a piece has none.
+        super().__init__(
+            _Calls(spec, self._joiner, options), 0, options.ordered, input_type, context, output, side_outputs
+        )
 
     def piece_of(self, batch: Batch) -> LookupRequest:
         return self._joiner.request(batch)
@@ -56,9 +59,10 @@ class AsyncLookupJoinOperator(AsyncPiecesOperator):
 class _Calls:
     """The AsyncFunction that asks for the keys of a request."""
 
-    def __init__(self, spec: LookupJoinSpec, joiner: LookupJoiner, capacity: int) -> None:
+    def __init__(self, spec: LookupJoinSpec, joiner: LookupJoiner, options: AsyncLookupOptions) -> None:
         self._spec = spec
-        self._capacity = capacity
+        self._capacity = options.capacity
+        self._timeout_s = options.timeout_ms / 1_000
         self._joiner = joiner
         self._free: asyncio.Semaphore | None = None
 
@@ -76,28 +80,29 @@ class _Calls:
         keys = request.asked
         if not keys.num_rows:
             return [self._joiner.nothing]
+        if self._free is None:
+            self._free = asyncio.Semaphore(self._capacity)
         size = self._spec.lookup.max_keys_per_call
         parts = [keys.slice(start, size) for start in range(0, keys.num_rows, size)]
-        found = await asyncio.gather(*(self._found(part) for part in parts))
+        found = await asyncio.gather(*(self._found(part, self._free) for part in parts))
         places = [each[0] + size * number for number, each in enumerate(found)]
         schema = found[0][1].schema
         rows = pa.concat_batches([each[1].cast(schema) for each in found])
         return [(np.concatenate(places), rows)]
 
-    async def _found(self, keys: pa.RecordBatch) -> Found:
-        found = await self._lookup(keys)
+    async def _found(self, keys: pa.RecordBatch, free: asyncio.Semaphore) -> Found:
+        """Looks up the keys of one call. The call occupies its capacity until its last retry has ended."""
+        async with free:
+            return await completed_within(self._timeout_s, self._attempts(keys))
+
+    async def _attempts(self, keys: pa.RecordBatch) -> Found:
+        lookup = self._spec.lookup.lookup
+        found: Found = await lookup(keys)
         delay_ms, attempts = self._spec.retry or (0, 0)
         for _ in range(attempts):
             missing = missing_keys(found, keys.num_rows)
             if not len(missing):
                 break
             await asyncio.sleep(delay_ms / 1_000)
-            found = with_more(found, missing, await self._lookup(keys.take(pa.array(missing))))
+            found = with_more(found, missing, await lookup(keys.take(pa.array(missing))))
         return found
-
-    async def _lookup(self, keys: pa.RecordBatch) -> Found:
-        if self._free is None:
-            self._free = asyncio.Semaphore(self._capacity)
-        async with self._free:
-            found: Found = await self._spec.lookup.lookup(keys)
-            return found
