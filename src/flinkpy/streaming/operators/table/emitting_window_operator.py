@@ -211,8 +211,19 @@ class EmittingWindowOperator(GroupAggregateOperator):
         is_first = ((previous < 0) & groups.is_fresh.take(groups.group))[chosen]
         gone = None if is_deleted is None else is_deleted[chosen]
         key_columns = [column.take(pa.array(chosen)) for column in keys]
-        self._send(key_columns, results[: len(self._result_fields)], old, num_groups + chosen, is_first, gone)
-        self._windows.set_ints(_IS_SENT, np.unique(rows[chosen]), np.ones(len(np.unique(rows[chosen])), dtype=np.int64))
+        results = results[: len(self._result_fields)]
+        self._send(key_columns, results, old, num_groups + chosen, is_first, gone)
+        windows, place = np.unique(rows[chosen][::-1], return_index=True)
+        last = len(chosen) - 1 - place
+        if self._keeps_results:
+            sent = self._results_at(results, num_groups + chosen[last])
+            self._windows.replace(windows, [*(column.take(pa.array(last)) for column in key_columns), *sent])
+        is_sent = np.ones(len(windows), dtype=np.int64) if gone is None else (~gone[last]).astype(np.int64)
+        self._windows.set_ints(_IS_SENT, windows, is_sent)
+
+    def _results_at(self, results: list[pa.Array], places: np.ndarray) -> list[pa.Array]:
+        indices = pa.array(places)
+        return [fitted(column.take(indices), field.type) for column, field in zip(results, self._result_fields)]
 
     def _send(
         self,
