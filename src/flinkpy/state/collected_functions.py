@@ -19,36 +19,12 @@ import pyarrow as pa
 
 from flinkpy.common.errors import TableRuntimeError
 from flinkpy.records.roaring_bitmap import bitmap_bytes, bitmap_values
-from flinkpy.state.object_accumulators import ArrayAgg, ObjectAccumulator, ObjectFunction
+from flinkpy.state.object_accumulators import ArrayAgg, Counted, ObjectAccumulator, ObjectFunction
 
 _JSON = "null"
 
 
-class _Counted(ObjectFunction):
-    """Keeps the count of each value. A value that is taken back before it was added has a negative count."""
-
-    def create(self) -> dict[Any, int]:
-        return {}
-
-    def change(self, accumulator: dict[Any, int], value: Any, by: int) -> None:
-        count = accumulator.get(value, 0) + by
-        if count:
-            accumulator[value] = count
-        else:
-            del accumulator[value]
-
-    def accumulate(self, accumulator: dict[Any, int], value: Any) -> None:
-        self.change(accumulator, value, 1)
-
-    def retract(self, accumulator: dict[Any, int], value: Any) -> None:
-        self.change(accumulator, value, -1)
-
-    def merge(self, accumulator: dict[Any, int], other: dict[Any, int]) -> None:
-        for value, count in other.items():
-            self.change(accumulator, value, count)
-
-
-class ApproxCountDistinct(_Counted):
+class ApproxCountDistinct(Counted):
     """APPROX_COUNT_DISTINCT, which counts exactly."""
 
     def value(self, accumulator: dict[Any, int]) -> int:
@@ -58,7 +34,7 @@ class ApproxCountDistinct(_Counted):
 class Percentile(ObjectFunction):
     """PERCENTILE(value, fraction or array of fractions [, frequency]), with interpolation between neighbours.
 
-    The accumulator is [count of each value, the fractions].
+    The accumulator is [count of each value, the fractions]. As in Java, NaN is greater than every number.
     """
 
     takes_tuples = True
@@ -88,10 +64,10 @@ class Percentile(ObjectFunction):
 
     def value(self, accumulator: list[Any]) -> Any:
         counts, fractions = accumulator
-        numbers = sorted(number for number, count in counts.items() if count > 0)
-        if not numbers or fractions is None:
+        pairs = sorted(self._counts.counts(counts), key=lambda pair: (math.isnan(pair[0]), pair[0]))
+        if not pairs or fractions is None:
             return None
-        ends = list(accumulate(counts[number] for number in numbers))
+        numbers, ends = [number for number, _ in pairs], list(accumulate(count for _, count in pairs))
         if isinstance(fractions, list):
             return [_percentile(numbers, ends, each) for each in fractions]
         return _percentile(numbers, ends, fractions)

@@ -195,31 +195,56 @@ class SeparatedListAgg(_Listed):
         return values[0][0] + "".join(separator + text for text, separator in values[1:])
 
 
-class Collect(ObjectFunction):
-    """COLLECT: the MULTISET of the values. Source: CollectAggFunction."""
+class Counted(ObjectFunction):
+    """Keeps the count of each value. A value that is taken back before it was added has a negative count.
+
+    In the accumulator, NaN is None, because two NaN objects are different keys of a dict, and ARRAY and ROW values are
+    tuples.
+    """
 
     def create(self) -> dict[Any, int]:
         return {}
 
+    def change(self, accumulator: dict[Any, int], value: Any, by: int) -> None:
+        key = _as_key(value)
+        count = accumulator.get(key, 0) + by
+        if count:
+            accumulator[key] = count
+        else:
+            del accumulator[key]
+
     def accumulate(self, accumulator: dict[Any, int], value: Any) -> None:
-        self._change(accumulator, value, 1)
+        self.change(accumulator, value, 1)
 
     def retract(self, accumulator: dict[Any, int], value: Any) -> None:
-        self._change(accumulator, value, -1)
-
-    def _change(self, accumulator: dict[Any, int], value: Any, by: int) -> None:
-        count = accumulator.get(value, 0) + by
-        if count:
-            accumulator[value] = count
-        else:
-            del accumulator[value]
+        self.change(accumulator, value, -1)
 
     def merge(self, accumulator: dict[Any, int], other: dict[Any, int]) -> None:
         for value, count in other.items():
-            self._change(accumulator, value, count)
+            self.change(accumulator, value, count)
+
+    def counts(self, accumulator: dict[Any, int]) -> list[tuple[Any, int]]:
+        """Returns the values that are there, and their counts."""
+        return [(math.nan if key is None else key, count) for key, count in accumulator.items() if count > 0]
+
+
+def _as_key(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    return _hashable(value)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
+
+
+class Collect(Counted):
+    """COLLECT: the MULTISET of the values. Source: CollectAggFunction."""
 
     def value(self, accumulator: dict[Any, int]) -> Any:
-        return [(value, count) for value, count in accumulator.items() if count > 0]
+        return self.counts(accumulator)
 
 
 class Moments(ObjectFunction):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -19,7 +21,8 @@ from flinkpy.records.roaring_bitmap import bitmap_bytes, bitmap_text
 from flinkpy.sql.functions.user_aggregates import UserAggregateFunction
 from flinkpy.sql.rex import AggregateCall
 from flinkpy.sql.types import logical_types as lt
-from flinkpy.state.collected_functions import JsonArrayAgg, JsonObjectAgg, Percentile
+from flinkpy.state.collected_functions import ApproxCountDistinct, JsonArrayAgg, JsonObjectAgg, Percentile
+from flinkpy.state.object_accumulators import Collect
 from flinkpy.table.data_view import ListView, MapView
 from flinkpy.table.udf import AggregateFunction, udaf
 
@@ -226,6 +229,25 @@ def test_percentiles_are_between_neighbours() -> None:
     assert function.value(accumulator) == list(answers.values())
     function.accumulate(accumulator, (9.0, 0.5, 4))
     assert function.value(accumulator) == 9.0
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_all_nan_are_one_value_that_is_greater_than_numbers(is_restored: bool) -> None:
+    percentile, distinct, collect = Percentile(), ApproxCountDistinct(), Collect()
+    objects = [function.create() for function in (percentile, distinct, collect)]
+    for value in (1.0, math.nan, 2.0, math.nan):
+        percentile.accumulate(objects[0], (value, [0.0, 1 / 3, 1.0]))
+        distinct.accumulate(objects[1], value)
+        collect.accumulate(objects[2], value)
+    if is_restored:
+        objects = pickle.loads(pickle.dumps(objects))
+    assert str(percentile.value(objects[0])) == "[1.0, 2.0, nan]"
+    assert distinct.value(objects[1]) == 3
+    assert str(collect.value(objects[2])) == "[(1.0, 1), (nan, 2), (2.0, 1)]"
+    for _ in range(2):
+        percentile.retract(objects[0], (float("nan"), [0.0, 1 / 3, 1.0]))
+        distinct.retract(objects[1], float("nan"))
+    assert percentile.value(objects[0])[2] == 2.0 and distinct.value(objects[1]) == 2
 
 
 def test_json_aggregates_write_texts_and_take_them_back() -> None:
