@@ -61,6 +61,18 @@ def test_watermarks_are_held_back_until_no_older_results_can_come():
     assert [each.timestamp for each in output.items] == [75, END]
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(-10, 20), (-20, -10), (10, 20)])
+def test_a_row_without_time_is_padded_at_once_and_not_kept(lower, upper):
+    join = TableSubtasks(interval_join(JoinType.FULL, lower, upper))
+    assert values(join.process([("+I", 1, None, 1)])) == [("+I", 1, None)]
+    assert values(join.process([("+I", 1, None, 7)], 1)) == [("+I", None, 7)]
+    assert [table.size for table in join.operators[0]._tables] == [0, 0]
+
+    join = TableSubtasks(interval_join(JoinType.INNER, lower, upper))
+    assert join.process([("+I", 1, None, 1)]) == join.process([("+I", 1, None, 7)], 1) == []
+    assert [table.size for table in join.operators[0]._tables] == [0, 0]
+
+
 def test_an_interval_that_is_empty_joins_nothing_and_keeps_nothing():
     join = TableSubtasks(interval_join(JoinType.LEFT, 5, 0))
     join.process([("+I", 1, 100, 7)], 1)

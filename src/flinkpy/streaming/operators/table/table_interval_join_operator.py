@@ -2,11 +2,12 @@
 
 A row looks for its partners among the rows of the other input that are in state. It is kept while partners may still
 come: until the watermark, or the clock for processing time, passes the last time that a partner can have. Then an outer
-join emits the row padded with NULL if it has never had a partner.
+join emits the row padded with NULL if it has never had a partner. A row without time has no partners.
 
 ```
 time of a left row          t
-times of its right partners [t + lower, t + upper]      kept while the watermark is <= t + upper
+times of its right partners [t + lower, t + upper]      kept until the watermark is > t + upper;
+                                                    not kept if the watermark is >= t + upper when it arrives
 ```
 
 Watermarks are held back by the longest time that a row waits, because results have the times of both rows.
@@ -33,7 +34,7 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.table.rows_by_time import RowsByTime
 from flinkpy.streaming.operators.table.table_inputs import is_addition
-from flinkpy.streaming.operators.table.time_columns import milliseconds
+from flinkpy.streaming.operators.table.time_columns import NO_TIME, milliseconds
 from flinkpy.streaming.operators.table.two_table_join import NO_ROWS, TABLE_NAMES, TwoTableJoinOperator, with_lonely
 
 if TYPE_CHECKING:
@@ -111,6 +112,10 @@ class TableIntervalJoinOperator(TwoTableJoinOperator):
         else:
             times = np.full(len(columns[0]), now, dtype=np.int64)
         unmatchable = self._unmatchable(columns, side)
+        if self._spec.is_event_time:
+            has_no_time = times == NO_TIME
+            if has_no_time.any():
+                unmatchable = has_no_time if unmatchable is None else unmatchable | has_no_time
         positions, rows = self._pairs(columns, side, times, unmatchable)
         has_match = np.zeros(len(times), dtype=bool)
         has_match[positions] = True
@@ -158,6 +163,9 @@ class TableIntervalJoinOperator(TwoTableJoinOperator):
         is_kept: np.ndarray = times + self._bounds[side][1] > now
         if unmatchable is not None and not self._is_outer[side]:
             is_kept &= ~unmatchable
+        if self._spec.is_event_time:
+            # The sum of NO_TIME and a bound below 0 wraps around.
+            is_kept &= times != NO_TIME
         return is_kept
 
     def _keep(
