@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from table_subtasks import BACKEND, Change, TableSubtasks, row_info
 
@@ -72,6 +72,7 @@ def run(
         start = end
         if start in restarts:
             subtasks = subtasks.restart(restarts[start])
+            reference.restart()
     return subtasks
 
 
@@ -115,6 +116,10 @@ class ReferenceIntervalJoin:
     def _padded(side: int, row: tuple[Any, ...]) -> Change:
         return ("+I", *row, *_NOTHING) if side == 0 else ("+I", *_NOTHING, *row)
 
+    def restart(self) -> None:
+        """A restarted operator waits for a watermark: no row is late before."""
+        self._watermark = -(1 << 63)
+
     def watermark(self, time: int) -> list[Change]:
         self._watermark = time
         out: list[Change] = []
@@ -128,6 +133,16 @@ class ReferenceIntervalJoin:
 
 
 @settings(max_examples=40, deadline=None)
+@example(
+    "hashmap",
+    [(0, (None, 0, 0)), (None, 2), (0, (None, 0, 0))],
+    set(),
+    {2: 1},
+    JoinType.FULL,
+    (-3, 2),
+    None,
+    0,
+)
 @given(
     *_PLAN,
     st.sampled_from([JoinType.INNER, JoinType.LEFT, JoinType.RIGHT, JoinType.FULL]),
@@ -191,6 +206,9 @@ class ReferenceTemporalJoin:
         if self._spec.condition is not None and (left[3] is None or found[3] is None or left[3] > found[3]):
             return None
         return found
+
+    def restart(self) -> None:
+        """Changes nothing: the next watermark decides."""
 
     def watermark(self, time: int) -> list[Change]:
         out: list[Change] = []
