@@ -40,6 +40,7 @@ class CsvOptions:
         skip_first_data_row: skip the first row after the header.
         array_separators: separator between the elements of a list, by column.
         file_columns: names of all columns of a file without a header, if only some of them are read.
+        has_empty_fractions: timestamps of whole seconds are written with `.0`, as Java's are; Flink SQL leaves it out.
     """
 
     delimiter: str = ","
@@ -52,6 +53,7 @@ class CsvOptions:
     skip_first_data_row: bool = False
     array_separators: dict[str, str] = field(default_factory=dict)
     file_columns: tuple[str, ...] = ()
+    has_empty_fractions: bool = True
 
     def __post_init__(self) -> None:
         for name in ("delimiter", "quote_char", "escape_char"):

@@ -78,7 +78,7 @@ class CsvLineWriter:
                 texts = self._field(encoded.dictionary, name, is_single).take(encoded.indices)
                 return pc.fill_null(texts, self._null)
         separator = self._options.array_separators.get(name, _DEFAULT_ELEMENT_SEPARATOR)
-        text = _text(array, separator, name)
+        text = _text(array, separator, name, self._options.has_empty_fractions)
         return pc.fill_null(self._quote(text, is_single) if _is_quotable(array.type) else text, self._null)
 
     def _quote(self, array: pa.Array, is_single: bool = False) -> pa.Array:
@@ -126,29 +126,32 @@ def _is_quotable(kind: pa.DataType) -> bool:
     return not (t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_decimal(kind))
 
 
-def _text(array: pa.Array, separator: str, name: str) -> pa.Array:
+def _text(array: pa.Array, separator: str, name: str, has_empty_fractions: bool) -> pa.Array:
     """Returns each value as text without quotes. Null stays null."""
     t = pa.types
     kind = array.type
     if t.is_string(kind) or t.is_large_string(kind):
         return array.cast(pa.string())
     if t.is_list(kind):
-        parts = _text(array.flatten(), separator, name)
+        parts = _text(array.flatten(), separator, name, has_empty_fractions)
         lengths = array.value_lengths().fill_null(0)
         offsets = [0, *pc.cumulative_sum(lengths).to_pylist()]
         filled = pc.fill_null(parts, "").to_pylist()
         return _like(array, [separator.join(filled[start:end]) for start, end in pairwise(offsets)])
     if t.is_struct(kind):
-        fields = [pc.fill_null(_text(field, separator, name), "").to_pylist() for field in array.flatten()]
+        texts = (_text(field, separator, name, has_empty_fractions) for field in array.flatten())
+        fields = [pc.fill_null(text, "").to_pylist() for text in texts]
         return _like(array, list(map(separator.join, zip(*fields))))
     if t.is_floating(kind):
         return _each(array, float_text if t.is_float64(kind) else _float32_text)
     if t.is_decimal(kind):
         return _each(array, decimal_text)
     if t.is_timestamp(kind):
-        # Like Java: a fraction without trailing zeros, `.0` if it is zero.
+        # A fraction without trailing zeros.
         text = array.cast(pa.timestamp("us")).cast(pa.string())
-        return pc.replace_substring_regex(text, r"\.(\d+?)0*$", r".\1")
+        if has_empty_fractions:
+            return pc.replace_substring_regex(text, r"\.(\d+?)0*$", r".\1")
+        return pc.replace_substring_regex(text, r"\.?0*$", "")
     if t.is_time(kind):
         return pc.replace_substring_regex(array.cast(pa.string()), r"\.?0*$", "")
     if t.is_binary(kind) or t.is_large_binary(kind):

@@ -126,6 +126,7 @@ def dialect(row_type: RowTypeInfo, options: TableOptions) -> CsvOptions:
             null_values=() if null is None else (null,),
             allow_comments=options.get(ALLOW_COMMENTS),
             array_separators=dict.fromkeys(row_type.get_field_names(), separator),
+            has_empty_fractions=False,
         )
     except ValueError as error:
         raise ValidationError(f"csv: {error}") from error

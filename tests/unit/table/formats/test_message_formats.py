@@ -64,6 +64,13 @@ def test_rows_survive_a_message_with_the_types_of_the_table(identifier: str) -> 
     assert decoded.kinds is None
 
 
+def test_csv_writes_timestamps_without_an_empty_fraction() -> None:
+    whole = datetime.datetime(2024, 1, 2, 3, 4, 10)
+    times = types.RowType.of(("at", types.TimestampType(3)))
+    rows = pa.RecordBatch.from_pydict({"at": [whole, ROW["at"]]}, schema=schema_of(times))
+    assert writer_of("csv", times).encode(rows, None) == [b'"2024-01-02 03:04:10"', b'"2024-01-02 03:04:05.678"']
+
+
 @pytest.mark.parametrize(("identifier", "bad"), [("csv", b"x,1"), ("json", b'{"id": "x"')])
 def test_malformed_messages_are_errors_with_their_positions_or_are_skipped(identifier: str, bad: bytes) -> None:
     narrow = types.RowType.of(("id", types.IntType()), ("n", types.IntType()))
