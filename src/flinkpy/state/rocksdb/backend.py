@@ -44,7 +44,7 @@ from flinkpy.state.rocksdb.list_state import RocksDBListState, decode_chunk, enc
 from flinkpy.state.rocksdb.map_state import RocksDBMapState
 from flinkpy.state.rocksdb.native_metrics import register_native_metrics
 from flinkpy.state.rocksdb.restore import restore
-from flinkpy.state.rocksdb.row_journal import live_rows
+from flinkpy.state.rocksdb.row_journal import read_rows
 from flinkpy.state.rocksdb.row_table import RocksDBRowTable, entry_schema
 from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
@@ -392,7 +392,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         count = 0
         for key_group in self._key_groups:
             prefix = PREFIX.pack(key_group, state_id)
-            rows = live_rows(self._database.scan(prefix, after_prefix(prefix)), entry_schema(layout))[0]
+            rows = read_rows(self._database.scan(prefix, after_prefix(prefix)), entry_schema(layout)).live
             count += 0 if rows is None else rows.num_rows
         return count
 

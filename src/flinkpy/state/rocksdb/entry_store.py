@@ -22,7 +22,7 @@ from flinkpy.state.growing import with_room
 from flinkpy.state.rocksdb.cached_state import in_order
 from flinkpy.state.rocksdb.database import Pair, RocksDatabase
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix
-from flinkpy.state.rocksdb.row_journal import RowJournal, live_rows
+from flinkpy.state.rocksdb.row_journal import RowJournal, read_rows
 from flinkpy.state.rocksdb.tables import RowCodec
 
 #: The byte after the prefix in keys of the journal.
@@ -164,7 +164,7 @@ def table_batches(pairs: Iterable[Pair], rows: RowCodec) -> Iterator[pa.RecordBa
         journal.append(pair)
     outdated: set[bytes] = set()
     if journal:
-        batch = live_rows(journal, _journal_schema(rows))[0]
+        batch = read_rows(journal, _journal_schema(rows)).live
         if batch is not None and batch.num_rows:
             evicted = batch.filter(batch.column(batch.num_columns - 2))
             width = len(rows.layout.entry_types)

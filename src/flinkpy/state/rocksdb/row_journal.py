@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec
 _COUNT = struct.Struct("<I")
 _NUMBER = struct.Struct(">q")
 _NO_IDS = np.empty(0, dtype=np.int64)
-#: The id and the key group of a row that has none.
+#: Marks a row without an id or key group.
 _NONE = -1
 #: A key group with more entries than this is written anew if they have fewer rows on average than _SMALL_ENTRY.
 _MAX_SMALL_ENTRIES, _SMALL_ENTRY = 32, 128
@@ -51,33 +52,51 @@ def decode_entry(data: bytes, schema: pa.Schema) -> tuple[pa.RecordBatch | None,
     return pa.ipc.read_record_batch(pa.py_buffer(data[end:]), schema), removed
 
 
-def live_rows(pairs: Iterable[Pair], schema: pa.Schema) -> tuple[pa.RecordBatch | None, int, int, int]:
+class StoredRows(NamedTuple):
+    """What the database has of a key group.
+
+    Attributes:
+        live: the rows that are neither outdated nor removed, in the order of their ids; None if nothing was stored.
+        num_rows: the number of stored rows.
+        num_entries: the number of entries.
+        last_entry: the number of the last entry.
+        last_id: the highest id of a row, or of a removed one: an entry that lists it would remove a new row with it.
+    """
+
+    live: pa.RecordBatch | None
+    num_rows: int
+    num_entries: int
+    last_entry: int
+    last_id: int
+
+
+def read_rows(pairs: Iterable[Pair], schema: pa.Schema) -> StoredRows:
     """Reads all entries of a key group.
 
     Args:
         schema: of the entries' batches. Its last column is the id.
-
-    Returns: its live rows in the order of their ids; the number of stored rows; that of entries; the last entry.
     """
     entries = [(_NUMBER.unpack_from(key, PREFIX.size + 1)[0], data) for key, data in pairs]
     batches: list[pa.RecordBatch] = []
-    removed = [_NO_IDS]
+    removals = [_NO_IDS]
     for _, data in entries:
-        batch, gone = decode_entry(data, schema)
-        removed.append(gone)
+        batch, ids = decode_entry(data, schema)
+        removals.append(ids)
         if batch is not None:
             batches.append(batch)
     last = entries[-1][0] if entries else 0
+    removed = np.concatenate(removals)
+    last_id = int(removed.max(initial=_NONE))
     if not batches:
-        return None, 0, len(entries), last
+        return StoredRows(None, 0, len(entries), last, last_id)
     rows = pa.concat_batches(batches)
     ids = rows.column(len(schema) - 1).to_numpy()
     # The last version of each row. Ids are never used again.
     order = np.argsort(ids, kind="stable")
     is_last = np.append(ids[order][1:] != ids[order][:-1], True)
     kept = order[is_last]
-    kept = kept[~np.isin(ids[kept], np.concatenate(removed))]
-    return rows.take(pa.array(kept)), rows.num_rows, len(entries), last
+    kept = kept[~np.isin(ids[kept], removed)]
+    return StoredRows(rows.take(pa.array(kept)), rows.num_rows, len(entries), last, max(last_id, int(ids.max())))
 
 
 class RowJournal:
@@ -116,11 +135,12 @@ class RowJournal:
     def load(self, key_groups_owned: Iterable[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yields the key groups with their live rows. The caller passes the rows' numbers to `restored`."""
         for key_group in key_groups_owned:
-            batch, stored, entries, last = live_rows(self._database.scan(*self._range(key_group)), self.schema)
-            self._last_entry = max(self._last_entry, last)
-            self.stored_rows[key_group], self.entries[key_group] = stored, entries
-            if batch is not None and batch.num_rows:
-                yield key_group, batch
+            stored = read_rows(self._database.scan(*self._range(key_group)), self.schema)
+            self._last_entry = max(self._last_entry, stored.last_entry)
+            self._next_id = max(self._next_id, stored.last_id + 1)
+            self.stored_rows[key_group], self.entries[key_group] = stored.num_rows, stored.num_entries
+            if stored.live is not None and stored.live.num_rows:
+                yield key_group, stored.live
 
     def restored(self, rows: np.ndarray, key_group: int, ids: np.ndarray) -> None:
         """Notes the numbers of rows that `load` yielded."""
@@ -128,7 +148,6 @@ class RowJournal:
         self._ids[rows], self._group[rows] = ids, key_group
         self._is_stored[rows], self._is_dirty[rows] = True, False
         self._live_rows[key_group] += len(rows)
-        self._next_id = max(self._next_id, int(ids.max()) + 1)
 
     def _range(self, key_group: int) -> tuple[bytes, bytes]:
         prefix = self._codec.prefix(key_group)

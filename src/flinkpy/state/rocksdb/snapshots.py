@@ -32,7 +32,7 @@ from flinkpy.state.rocksdb.entry_store import table_batches
 from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import decode_chunk
-from flinkpy.state.rocksdb.row_journal import live_rows
+from flinkpy.state.rocksdb.row_journal import read_rows
 from flinkpy.state.rocksdb.row_table import entry_schema
 from flinkpy.state.rocksdb.tables import RowCodec
 from flinkpy.state.rocksdb.timer_queue import decode_timer
@@ -115,7 +115,7 @@ _BATCH_ROWS = 16_384
 
 
 def _write_rows(writer: KeyGroupsFileWriter, index: int, layout: RowLayout, pairs: Iterable[Pair]) -> None:
-    rows = live_rows(pairs, entry_schema(layout))[0]
+    rows = read_rows(pairs, entry_schema(layout)).live
     if rows is None:
         return
     rows = rows.select(range(rows.num_columns - 1))
