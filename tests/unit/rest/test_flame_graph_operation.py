@@ -161,7 +161,7 @@ async def test_old_samples_are_shown_while_new_ones_are_taken() -> None:
         assert not (await harness.get())["isSampling"]
         harness.dispatcher.may_answer.clear()
         harness.dispatcher.answers = [pb.JobThreadSamples(task_executors=[answer(on_cpu=9)])]
-        harness.clock.advance(1)
+        harness.clock.advance(30_000)  # the pause begins at the end of the sampling, which took some real time
         stale = await harness.get()
         assert (stale["data"]["value"], stale["isSampling"]) == (5, True)
         harness.dispatcher.may_answer.set()
