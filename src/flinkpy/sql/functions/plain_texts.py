@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.arrow import arrow_type_of
 
-_TIMESTAMP = r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,9})?$"
+#: Years whose nanoseconds fit in 64 bits. Older versions of Arrow wrap others around without an error.
+_YEAR = r"(1[7-9]|2[01])\d{2}"
+_TIMESTAMP = rf"^{_YEAR}-\d{{2}}-\d{{2}} \d{{2}}:\d{{2}}:\d{{2}}(\.\d{{1,9}})?$"
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
 #: With up to 15 digits and small exponents, Arrow and Java round to the same DOUBLE without an overflow.
 _DOUBLE = r"^-?\d{1,15}(\.\d{1,15})?([eE]-?\d{1,2})?$"
