@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import InternalError
+from flinkpy.common.errors import InternalError, UserError
 from flinkpy.connectors.collect_protocol import (
     CollectAck,
     CollectBatch,
@@ -71,6 +71,7 @@ class CollectCoordinator:
         self._is_released = False
         self._is_release_planned = False
         self._is_watched = False
+        self._is_abandoned = False
         #: Rotates the order of subtasks in answers, so that no subtask always comes last.
         self._num_requests = 0
 
@@ -161,6 +162,11 @@ class CollectCoordinator:
         if request.close:
             self._close_result(request)
             return CollectResponse({}, finished=True)
+        if self._is_abandoned and not self._is_complete(request):
+            raise UserError(
+                f"the job was stopped with a savepoint, and its remaining results were given up: nobody asked for them "
+                f"for {ABANDONED_AFTER_MS // 1000} s"
+            )
         if self._is_cancelled or self._is_released:
             return CollectResponse({}, finished=True)
         results = self._results(request)
@@ -226,11 +232,15 @@ class CollectCoordinator:
             return False
         return writer.confirmed_sequence >= writer.end_sequence and position >= writer.end_sequence
 
+    def _is_complete(self, request: CollectRequest) -> bool:
+        """True if the client has all batches of all subtasks."""
+        indexes = range(self._context.parallelism)
+        return all(index in self._writers and self._has_all(index, self._position(request, index)) for index in indexes)
+
     def _close_result(self, request: CollectRequest) -> None:
         if self._is_released:
             return
-        indexes = range(self._context.parallelism)
-        if all(index in self._writers and self._has_all(index, self._position(request, index)) for index in indexes):
+        if self._is_complete(request):
             self._release()
             return
         self._is_cancelled = True
@@ -255,7 +265,8 @@ class CollectCoordinator:
             self._is_watched = False
             if self._num_requests != known:
                 self._release_when_abandoned()
-            else:
+            elif not self._is_released:
+                self._is_abandoned = True
                 self._release_if_ended()
 
         self._context.schedule(ABANDONED_AFTER_MS, check)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.client.user_artifacts import UserArtifacts, check_python_executable
@@ -707,6 +708,20 @@ class StreamExecutionEnvironment:
         graph, configuration, is_batch = self._final_graph(self._stream_graph(None))
         forget_sinks(self)  # a program that only shows its plan needs no warning that it was not executed
         return json.dumps(flink_plan(plan_of(graph, configuration, is_batch=is_batch)), indent=2)
+
+    @contextmanager
+    def separate_program(self) -> Iterator[None]:
+        """Makes the operators that the block adds a program of their own, such as the job of an SQL statement.
+
+        Operators that were added before are kept for the next execution after the block. A block that fails leaves
+        nothing behind. Not part of PyFlink's API.
+        """
+        operators, collecting = self._operators, self._collecting
+        self._operators, self._collecting = [], []
+        try:
+            yield
+        finally:
+            self._operators, self._collecting = operators, collecting
 
     def get_transformations(self) -> list[OperatorTransformation]:
         """Returns the operators built since the last execution in the order of their creation, without sources."""

@@ -327,8 +327,9 @@ class TableEnvironment:
         from flinkpy.datastream.data_stream import DataStream
 
         transformation, has_changes = self._planner.translate_query(operation)
-        self._add(transformation)
-        results = self._environment.collect(DataStream(transformation, self._environment), job_name)
+        with self._environment.separate_program():
+            self._add(transformation)
+            results = self._environment.collect(DataStream(transformation, self._environment), job_name)
         assert isinstance(results, CollectedResults)
         return TableResult(
             self._planner.schema(operation),
@@ -350,9 +351,10 @@ class TableEnvironment:
         return self._submit_inserts(self._planner.translate(operations), names)
 
     def _submit_inserts(self, transformations: Sequence[Transformation], names: Sequence[str]) -> TableResult:
-        for transformation in transformations:
-            self._add(transformation)
-        client = self._environment.execute_async(f"insert-into_{','.join(dict.fromkeys(names))}")
+        with self._environment.separate_program():
+            for transformation in transformations:
+                self._add(transformation)
+            client = self._environment.execute_async(f"insert-into_{','.join(dict.fromkeys(names))}")
         columns = [
             (name if names.count(name) == 1 else f"{name}_{place}", BigIntType()) for place, name in enumerate(names, 1)
         ]

@@ -88,6 +88,8 @@ class TableResult:
         self._settings = settings
         #: The batches of a query, once they are read.
         self._opened: _Batches | None = None
+        #: Done when `wait` has waited.
+        self._awaited: Future[Any] | None = None
 
     @staticmethod
     def ok() -> TableResult:
@@ -128,12 +130,13 @@ class TableResult:
         if self._job_client is None:
             return
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
-        pending: Future[Any] = Future()
-        reader = Thread(target=_settle, args=(pending, self._await), name="table-result", daemon=True)
-        reader.start()
-        if not wait_for(pending, timeout_s):
+        if self._awaited is None:
+            self._awaited = Future()
+            reader = Thread(target=_settle, args=(self._awaited, self._await), name="table-result", daemon=True)
+            reader.start()
+        if not wait_for(self._awaited, timeout_s):
             raise TimeoutError(f"the result is not there after {timeout_ms} ms")
-        pending.result()
+        self._awaited.result()
 
     def _await(self) -> None:
         """Waits for the first row of a query, or for the end of a job that writes."""
@@ -141,9 +144,16 @@ class TableResult:
         if self._batches is None:
             self._job_client.get_job_execution_result().result()
         else:
-            self._open().wait()
+            self._begin().wait()
 
     def _open(self) -> _Batches:
+        """Returns the batches, which only one thread may read."""
+        if self._awaited is not None:
+            wait_for(self._awaited)
+            self._awaited.result()
+        return self._begin()
+
+    def _begin(self) -> _Batches:
         assert self._batches is not None
         if self._opened is None:
             self._opened = _Batches(self._batches())

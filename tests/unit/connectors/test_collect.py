@@ -350,6 +350,8 @@ def test_a_job_that_is_stopped_with_a_savepoint_does_not_wait_for_a_client_that_
     check()
     job.deliver()
     assert job.writers[0].has_finished
+    with pytest.raises(UserError, match="were given up"):
+        list(job.iterator())
 
 
 def test_an_acknowledgement_of_an_older_attempt_is_dropped():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -141,3 +143,21 @@ def test_a_query_that_was_waited_for_gives_all_rows_as_objects_or_columns() -> N
     assert found.to_pydict() == {"op": [0, 2], "n": [1, 2]}
     with pytest.raises(UnsupportedOperationError, match=r"collect\(\)"):
         TableResult.ok().collect_batches()
+
+
+def test_a_wait_that_timed_out_goes_on_and_no_row_is_lost() -> None:
+    schema = ResolvedSchema.physical(("n", BigIntType()))
+    template = query(schema, *((RowKind.INSERT, (n,)) for n in range(3)), has_row_kinds=False)
+    may_come = threading.Event()
+
+    def slow() -> Iterator[Batch]:
+        may_come.wait()
+        assert template._batches is not None
+        yield from template._batches()
+
+    result = TableResult(schema, job_client=RunningJob(), batches=slow)  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            result.wait(1)
+    may_come.set()
+    assert [row[0] for row in result.collect()] == [0, 1, 2]

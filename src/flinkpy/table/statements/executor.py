@@ -59,6 +59,8 @@ class StatementExecutor:
         self._session = session
         self._catalogs = session.catalogs
         self._functions = session.functions
+        #: The options with which the session began. RESET returns to them.
+        self._first_options = session.config.get_configuration().to_dict()
 
     @singledispatchmethod
     def execute(self, statement: ast.Statement) -> TableResult:
@@ -306,8 +308,13 @@ class StatementExecutor:
     @execute.register
     def _(self, statement: ast.ResetOption) -> TableResult:
         configuration = self._session.config.get_configuration()
-        for key in [statement.key] if statement.key is not None else list(configuration.to_dict()):
-            configuration.remove_config(key)
+        first = self._first_options
+        keys = {*configuration.to_dict(), *first} if statement.key is None else {statement.key}
+        for key in keys:
+            if key in first:
+                configuration.set_string(key, first[key])
+            else:
+                configuration.remove_config(key)
         return TableResult.ok()
 
     # -- SHOW, DESCRIBE ------------------------------------------------------------------------------------------------
