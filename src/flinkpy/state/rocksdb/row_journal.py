@@ -53,7 +53,7 @@ def decode_entry(data: bytes, schema: pa.Schema) -> tuple[pa.RecordBatch | None,
 
 
 class StoredRows(NamedTuple):
-    """What the database has of a key group.
+    """The rows of a key group in the database.
 
     Attributes:
         live: the rows that are neither outdated nor removed, in the order of their ids; None if nothing was stored.
