@@ -150,6 +150,18 @@ def test_rows_are_looked_up_anew_after_their_lifetime():
     assert names.asked == [[1, 2], [2], [1]]
 
 
+def test_expired_keys_are_dropped_even_if_they_are_not_asked_for_again():
+    join, _ = started(cache=LookupCacheOptions(expire_after_write_ms=100))
+    join.process(rows(1, 2))
+    join.clock.advance(60)
+    join.process(rows(3))
+    join.clock.advance(40)
+    join.process(rows(4))
+
+    assert join.operators[0]._joiner._cache.num_keys == 2
+    join.close()
+
+
 def test_a_full_cache_drops_the_keys_that_were_not_used_for_the_longest_time():
     join, names = started(cache=LookupCacheOptions(max_rows=3))
     for key in (1, 2, 3, 1, 4, 1, 3, 4, 2):

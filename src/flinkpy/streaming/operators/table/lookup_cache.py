@@ -1,7 +1,8 @@
 """LookupCache: the rows that a lookup join has found lately, by key, in columns.
 
 Source: org.apache.flink.table.connector.source.lookup.cache.DefaultLookupCache.
-Differs: each subtask has its own. When the cache is full, it drops a sixteenth of its keys at once.
+Differs: each subtask has its own. Expired keys are dropped once per lifetime. When the cache is full, it drops a
+sixteenth of its keys at once.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ class LookupCache:
         self._columns = list(range(width, width + len(rows)))
         layout = RowLayout((*keys.types, *rows.types), tuple(range(width)), ints=(_WRITTEN, _USED, _IS_MISSING))
         self._table = RowTable(layout)
+        limits = ((_WRITTEN, options.expire_after_write_ms), (_USED, options.expire_after_access_ms))
+        self._lifetimes_ms = {name: lifetime_ms for name, lifetime_ms in limits if lifetime_ms is not None}
+        #: When the rows were last searched for expired ones.
+        self._swept_ms = now_ms()
 
     @property
     def num_keys(self) -> int:
@@ -52,13 +57,7 @@ class LookupCache:
         """
         now, table = self._now_ms(), self._table
         positions, rows = table.rows_of(table.find(keys))
-        is_fresh = np.ones(len(rows), dtype=bool)
-        for name, lifetime_ms in (
-            (_WRITTEN, self._options.expire_after_write_ms),
-            (_USED, self._options.expire_after_access_ms),
-        ):
-            if lifetime_ms is not None:
-                is_fresh &= table.ints(name, rows) + lifetime_ms > now
+        is_fresh = self._is_fresh(rows, now)
         table.remove(rows[~is_fresh])
         positions, rows = positions[is_fresh], rows[is_fresh]
         table.set_ints(_USED, rows, np.full(len(rows), now))
@@ -76,6 +75,7 @@ class LookupCache:
         places = pa.array(np.concatenate([key_of_row, missing]))
         if not len(places):
             return
+        self._drop_expired()
         columns = [key.take(places) for key in keys]
         for column in rows.columns:
             columns.append(pa.concat_arrays([column, pa.nulls(len(missing), column.type)]))
@@ -88,6 +88,22 @@ class LookupCache:
         table.remove(old)
         table.add(table.slots_of(columns[: len(keys)]), columns, ints)
         self._drop_oldest()
+
+    def _is_fresh(self, rows: np.ndarray, now: int) -> np.ndarray:
+        """Returns bool[n]: false for rows whose lifetime has ended."""
+        is_fresh = np.ones(len(rows), dtype=bool)
+        for name, lifetime_ms in self._lifetimes_ms.items():
+            is_fresh &= self._table.ints(name, rows) + lifetime_ms > now
+        return is_fresh
+
+    def _drop_expired(self) -> None:
+        """Drops expired keys that are not asked for again, once per lifetime: the cost per use of a key is constant."""
+        now = self._now_ms()
+        if not self._lifetimes_ms or now < self._swept_ms + min(self._lifetimes_ms.values()):
+            return
+        self._swept_ms = now
+        rows = self._table.live_rows()
+        self._table.remove(rows[~self._is_fresh(rows, now)])
 
     def _drop_oldest(self) -> None:
         most = self._options.max_rows
