@@ -560,6 +560,7 @@ class LookupJoinSpec(OperatorSpec):
         asynchronous: None for lookups on the task's thread.
         retry: (delay in ms, number of retries) for keys that find nothing; None for none.
         cache: None for none.
+        table_name: the table, for errors.
     """
 
     lookup: Any
@@ -572,6 +573,7 @@ class LookupJoinSpec(OperatorSpec):
     retry: tuple[int, int] | None = None
     cache: LookupCacheOptions | None = None
     settings: SessionSettings = DEFAULT_SETTINGS
+    table_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

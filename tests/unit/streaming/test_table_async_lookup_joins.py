@@ -97,7 +97,7 @@ def start(
     **options: Any,
 ) -> MailHarness:
     how = {"asynchronous": AsyncLookupOptions(**options), "retry": retry, "cache": cache}
-    types = {"input_types": (INPUT,), "output_type": OUTPUT}
+    types = {"input_types": (INPUT,), "output_type": OUTPUT, "table_name": "names_of_ids"}
     spec = LookupJoinSpec(function or SlowNames(), JoinType.LEFT, KEY, TABLE, **how, **types)
     harness = MailHarness(spec, state=state)
     opened.append(harness)
@@ -158,6 +158,35 @@ def test_no_more_calls_than_the_capacity_run_side_by_side(opened):
     assert GATE.most_running == 3
 
 
+def test_short_batches_fill_the_capacity(opened):
+    GATE.open.clear()
+    join = start(opened, capacity=100)
+    for key in range(1, 101):
+        assert join.operator.is_writable
+        feed(join, key)
+    assert not join.operator.is_writable
+    wait_for_calls(100)
+    GATE.let(None)
+    join.drain()
+
+    assert join.operator.is_writable
+    assert names(join) == [f"n{key}" for key in range(1, 101)]
+
+
+def test_the_number_of_waiting_rows_is_bounded(opened, monkeypatch):
+    monkeypatch.setattr("flinkpy.streaming.async_io.async_pieces_operator._MAX_ROWS", 4)
+    GATE.open.clear()
+    join = start(opened, capacity=1)
+    feed(join, 1, 2, 3)
+    assert join.operator.is_writable
+    feed(join, 4)
+    assert not join.operator.is_writable
+    GATE.let(None)
+    join.drain()
+
+    assert join.operator.is_writable
+
+
 def test_keys_that_find_nothing_are_asked_again(opened):
     GATE.misses = {1: 2, 2: 9}
     join = start(opened, retry=(1, 2))
@@ -202,8 +231,10 @@ def test_a_checkpoint_contains_the_rows_that_are_not_answered(opened):
 def test_a_lookup_that_takes_too_long_or_fails_ends_the_task(opened):
     failing = start(opened)
     feed(failing, -1)
-    with pytest.raises(FunctionError, match="no such key"):
+    with pytest.raises(FunctionError, match="no such key") as failure:
         failing.drain()
+    assert "SlowNames'>' during the lookup of [{'id': -1}] in the table names_of_ids" in failure.value.remote_traceback
+    assert "LookupRequest" not in failure.value.remote_traceback
     GATE.open.clear()
     slow = start(opened, timeout_ms=20)
     feed(slow, 1)

@@ -43,8 +43,7 @@ class AsyncCalcOperator(AsyncPiecesOperator):
     ) -> None:
         self._output_schema = input_schema(spec.output_type)
         self._rows_type = input_type
-        # Each call has a timeout of its own, so a piece has none.
-        super().__init__(_Calls(spec), 0, True, input_type, context, output, side_outputs)
+        super().__init__(_Calls(spec), spec.capacity, True, input_type, context, output, side_outputs)
 
     def piece_of(self, batch: Batch) -> Batch:
         return as_columnar(batch, self._rows_type)

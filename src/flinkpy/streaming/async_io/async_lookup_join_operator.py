@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flinkpy.common.error_text import safe_repr
 from flinkpy.graph.table_specs import AsyncLookupOptions, LookupJoinSpec
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.async_io.async_pieces_operator import AsyncPiecesOperator
@@ -26,6 +27,9 @@ from flinkpy.streaming.operators.table.lookup_joiner import (
     missing_keys,
     with_more,
 )
+
+#: An error names the first keys of a call.
+_NAMED_KEYS = 3
 
 
 class AsyncLookupJoinOperator(AsyncPiecesOperator):
@@ -41,10 +45,8 @@ class AsyncLookupJoinOperator(AsyncPiecesOperator):
     ) -> None:
         self._joiner = LookupJoiner(spec, input_type, context)
         options = spec.asynchronous or AsyncLookupOptions()
-        # Each call has a timeout of its own, so a piece has none.
-        super().__init__(
-            _Calls(spec, self._joiner, options), 0, options.ordered, input_type, context, output, side_outputs
-        )
+        calls = _Calls(spec, self._joiner, options)
+        super().__init__(calls, options.capacity, options.ordered, input_type, context, output, side_outputs)
 
     def piece_of(self, batch: Batch) -> LookupRequest:
         return self._joiner.request(batch)
@@ -93,7 +95,15 @@ class _Calls:
     async def _found(self, keys: pa.RecordBatch, free: asyncio.Semaphore) -> Found:
         """Looks up the keys of one call. The call occupies its capacity until its last retry has ended."""
         async with free:
-            return await completed_within(self._timeout_s, self._attempts(keys))
+            try:
+                return await completed_within(self._timeout_s, self._attempts(keys))
+            except Exception as error:
+                asked = safe_repr(keys.slice(0, _NAMED_KEYS).to_pylist())
+                error.add_note(
+                    f"Error happens inside the class '{type(self._spec.lookup)}' during the lookup of {asked} in the "
+                    f"table {self._spec.table_name}"
+                )
+                raise
 
     async def _attempts(self, keys: pa.RecordBatch) -> Found:
         lookup = self._spec.lookup.lookup

@@ -177,14 +177,15 @@ class AsyncWaitOperator(UserFunctionOperator):
 
     def _announce_error(self, error: BaseException, item: Item | None) -> None:
         def fail() -> None:
-            if item is not None:
-                value = str(item[2])[:200]
-                error.add_note(
-                    f"Error happens inside the class '{type(self.function)}' during handling input '{value}'"
-                )
+            if item is not None and (note := self.note_about(item[2])):
+                error.add_note(note)
             raise self.context.function_error(error) from error
 
         self.context.mailbox.put(Mail("an asynchronous call failed", fail, MailPriority.URGENT))
+
+    def note_about(self, value: Any) -> str | None:
+        """Returns what an error says about the record whose call failed; None for nothing."""
+        return f"Error happens inside the class '{type(self.function)}' during handling input '{str(value)[:200]}'"
 
     def _emit_released(self) -> None:
         runner = self._runner

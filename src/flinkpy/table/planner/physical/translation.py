@@ -488,6 +488,7 @@ class Translator:
             node.retry,
             node.source.lookup_cache,
             self._settings.session,
+            node.table.identifier.as_summary_string(),
             **self._types(node),
         )
         if node.upsert_materialize:
