@@ -142,6 +142,13 @@ QUERIES = [
     "SELECT a FROM t EXCEPT ALL SELECT x FROM u WHERE x > (SELECT MIN(a) FROM t)",
     "SELECT c, n FROM (SELECT c, COUNT(*) AS n FROM t GROUP BY c) AS g WHERE n IN (SELECT COUNT(*) FROM u GROUP BY z)",
     "SELECT s.a, s.m FROM (SELECT a, (SELECT MAX(y) FROM u WHERE x = a) AS m FROM t) AS s WHERE s.m > 10",
+    "SELECT a, EXISTS (SELECT 1 FROM u WHERE y > 100), NOT EXISTS (SELECT 1 FROM u WHERE y > 20) FROM t",
+    "SELECT a FROM t WHERE EXISTS (SELECT 1) OR b = 5",
+    (
+        "SELECT a, (SELECT COUNT(*) FROM (SELECT * FROM t AS s WHERE s.b > t.b) AS l RIGHT JOIN u ON l.a = x) FROM t "
+        "WHERE b > 10"
+    ),
+    "SELECT b, (SELECT SUM(y) FROM (SELECT * FROM t AS s WHERE s.c = t.c) AS l FULL JOIN u ON l.a = x) FROM t",
 ]
 #: Aggregates of DISTINCT values, which are split into partial and final ones.
 DISTINCT = [
@@ -169,7 +176,7 @@ _MINI_BATCH = {
     "table.exec.mini-batch.size": "3",
 }
 #: Queries of one job. More of them make the job's plan larger, fewer of them more jobs.
-_PER_JOB = 22
+_PER_JOB = 23
 
 
 @pytest.fixture(scope="module")

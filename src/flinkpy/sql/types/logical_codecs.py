@@ -131,9 +131,9 @@ def _decimal_codec(info: TypeInformation, kind: lt.DecimalType) -> ColumnCodec:
         if isinstance(value, bool) or not isinstance(value, (decimal.Decimal, int)):
             raise TypeError
         number = decimal.Decimal(value)
-        if number.is_finite() and abs(number) < limit:
+        if number.is_finite() and number.copy_abs() < limit:
             number = number.quantize(step, context=_CONTEXT)
-            if abs(number) < limit:
+            if number.copy_abs() < limit:
                 return number
         raise OverflowError(f"it has more than {kind.precision - kind.scale} digits before the decimal point")
 

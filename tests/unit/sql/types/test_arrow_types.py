@@ -93,6 +93,14 @@ def test_value_that_does_not_fit_names_its_field_and_type() -> None:
         columns_of([Row(Decimal("100"))], info)
 
 
+@pytest.mark.parametrize(("precision", "scale"), [(38, 0), (38, 6), (30, 29)])
+def test_decimals_of_all_digits_are_kept(precision: int, scale: int) -> None:
+    digits = "9" * precision
+    number = Decimal(f"-{digits[scale:]}.{digits[:scale]}")
+    info = InternalTypeInfo(lt.RowType.of(("price", lt.DecimalType(precision, scale))))
+    assert rows_of(Batch(columns_of([Row(number)], info)), info) == [Row(number)]
+
+
 def test_internal_type_info_is_equal_after_pickling() -> None:
     info = InternalTypeInfo(EVERYTHING)
     copy = pickle.loads(pickle.dumps(info))

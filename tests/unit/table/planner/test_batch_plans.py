@@ -58,6 +58,16 @@ def test_a_computed_column_of_the_optional_side_of_a_join_is_null_where_there_is
     assert "CAST(1 AS INTEGER)" not in found.partition("FROM")[0]
 
 
+@pytest.mark.parametrize("kind", ["RIGHT", "FULL"])
+def test_a_computed_column_of_the_left_side_is_null_where_only_the_right_has_a_row(
+    tables: PlannerFixture, kind: str
+) -> None:
+    query = f"SELECT a.n, b.w FROM (SELECT id, 1 AS n FROM a) AS a {kind} JOIN b ON a.id = b.id"
+    found = text(tables, query)
+    assert "CAST(1 AS INTEGER)" in found.partition(f"{kind} JOIN")[0].partition("FROM")[2]
+    assert "CAST(1 AS INTEGER)" not in found.partition("FROM")[0]
+
+
 def test_not_in_is_an_anti_join_that_knows_nulls(tables: PlannerFixture) -> None:
     assert " NOT IN (SELECT " in text(tables, "SELECT id FROM a WHERE k NOT IN (SELECT k FROM b)")
     assert " ANTI JOIN " in text(tables, "SELECT id FROM a WHERE id NOT IN (SELECT id FROM b)")

@@ -75,6 +75,21 @@ def test_exists_below_or_becomes_an_outer_join_with_a_mark(planner: PlannerFixtu
     assert plan.startswith("Calc(select=[a], where=[OR(=(a, 1), IS NOT NULL($mark))]")
 
 
+def test_mark_of_an_uncorrelated_exists_has_no_row_where_the_query_has_none(planner: PlannerFixture) -> None:
+    plan = planner.plan("SELECT EXISTS (SELECT x FROM u WHERE y > 1) FROM t")
+
+    assert "GroupAggregate(groupBy=[$exists], select=[$exists]" in plan
+
+
+@pytest.mark.parametrize("kind", ["RIGHT", "FULL"])
+def test_condition_below_an_outer_join_stays_below_it(planner: PlannerFixture, kind: str) -> None:
+    plan = planner.plan(
+        f"SELECT a, (SELECT COUNT(*) FROM (SELECT * FROM t AS s WHERE s.c = t.c) AS l {kind} JOIN u ON l.a = x) FROM t"
+    )
+
+    assert f"joinType=[{kind.title()}OuterJoin], where=[AND(" in plan
+
+
 def test_correlation_by_an_inequality_joins_the_distinct_values_of_the_outer_column(planner: PlannerFixture) -> None:
     plan = planner.plan("SELECT a FROM t WHERE b = (SELECT MAX(y) FROM u WHERE x > a)")
 

@@ -222,7 +222,7 @@ class QueryRenderer:
                 return found
         # Conditions on the left rows may be evaluated after a join that keeps or drops them as a whole.
         keeps_left = node.join_type in (JoinType.LEFT, JoinType.SEMI, JoinType.ANTI)
-        if not keeps_left and (left.where or len(left.tables) > 1):
+        if not keeps_left and (left.where or len(left.tables) > 1 or not _are_columns(left.columns)):
             left = self._as_table(left)
         if right.where or len(right.tables) > 1 or not _are_columns(right.columns):
             right = self._as_table(right)

@@ -292,7 +292,11 @@ def _marked(
     """Returns the plan with a column that is TRUE where the query has a row for it, and NULL elsewhere."""
     keys, conditions = _keys_of(conditions)
     count = len(query.left)
-    distinct = rel.Aggregate(right, (*range(count), *keys), ())
+    groups = (*range(count), *keys)
+    if not groups:
+        # An aggregate without keys has a row even where the query has none.
+        right, groups = rel.Project(right, (_ONE,), ("$exists",)), (0,)
+    distinct = rel.Aggregate(right, groups, ())
     marked = rel.Project(distinct, (*distinct.references(), _ONE), (*distinct.names, "$mark"))
     width = plan.width
     own = [_joined(_shifted(each, count), query.correlation, width) for each in conditions]
@@ -532,6 +536,10 @@ def _decorrelated_join(plan: rel.Join, correlation: int) -> tuple[rel.RelNode, l
     is_inner = plan.join_type is JoinType.INNER
     if not is_inner and outer_columns(plan.right, correlation):
         raise UnsupportedOperationError("a correlated subquery in the right input of an outer join is not supported")
+    if plan.join_type in (JoinType.RIGHT, JoinType.FULL) and outer_columns(plan.left, correlation):
+        raise UnsupportedOperationError(
+            "a correlated subquery in the left input of a right or full outer join is not supported"
+        )
     left, left_conditions = _decorrelated(plan.left, correlation)
     right, right_conditions = _decorrelated(plan.right, correlation)
     old_left, old_right = plan.left.width, plan.right.width
