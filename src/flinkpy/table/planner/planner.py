@@ -248,10 +248,7 @@ class Planner:
         if statement.on_conflict is not None and not self.is_streaming:
             raise invalid(statement, "ON CONFLICT is supported in streaming mode only")
         columns = tuple(each.last for each in statement.columns)
-        known = table.resolved_schema.to_sink_row_type().names
-        for each in (*statement.columns, *(given.column for given in statement.partition)):
-            if each.last not in known:
-                raise invalid(each, f"Unknown target column '{each.last}'{did_you_mean(each.last, known)}")
+        _check_targets(statement, table)
         return self._sink(
             table, query, columns, partition, overwrite=statement.overwrite, on_conflict=statement.on_conflict
         )
@@ -469,6 +466,32 @@ _STRATEGY_HINT = (
 def _is_of_operators(key: str) -> bool:
     """True for an option that operators depend on, which a compiled plan therefore keeps."""
     return key.startswith("table.exec.") and not key.startswith("table.exec.uid.")
+
+
+def _check_targets(statement: ast.Insert, table: ContextResolvedTable) -> None:
+    """Checks the columns and the partition that an INSERT names. Raises: ValidationError with the place of one."""
+    partition = [given.column for given in statement.partition]
+    known = table.resolved_schema.to_sink_row_type().names
+    for each in (*statement.columns, *partition):
+        if each.last not in known:
+            raise invalid(each, f"Unknown target column '{each.last}'{did_you_mean(each.last, known)}")
+    keys = table.partition_keys
+    for given in statement.partition:
+        if given.column.last not in keys:
+            kind = "Partition" if given.value is None else "Static partition"
+            raise invalid(
+                given.column,
+                f"{kind} column '{given.column.last}' should be in the partition keys list [{', '.join(keys)}] "
+                f"for table '{table.identifier.as_summary_string()}'.",
+            )
+    # A partition column without a value may stand among the columns: its values come from the query.
+    static = [given.column for given in statement.partition if given.value is not None]
+    for targets in (partition, (*static, *statement.columns)):
+        seen: set[str] = set()
+        for each in targets:
+            if each.last in seen:
+                raise invalid(each, f"Target column '{each.last}' is assigned more than once")
+            seen.add(each.last)
 
 
 def _fitted(

@@ -5,6 +5,7 @@ Source: org.apache.flink.table.planner.plan.utils.{FlinkRexUtil, RelTreeWriterIm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -166,6 +167,8 @@ def literal_text(node: Literal) -> str:
 
 def _value_text(value: Any) -> str:
     if isinstance(value, float):
+        if not math.isfinite(value):
+            return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
         mantissa, _, exponent = f"{value:E}".partition("E")
         return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}E{int(exponent)}"
     if isinstance(value, datetime):

@@ -90,6 +90,34 @@ def test_constants_are_computed_by_the_planner(tables: PlannerFixture) -> None:
     assert "<= DATE '1998-09-02')" in text(tables, query)
 
 
+def constants(tables: PlannerFixture, query: str) -> str:
+    return tables.planner.explain([tables.operation(query)], ())
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [("SQRT(-1)", "NaN:DOUBLE"), ("LN(0)", "-Infinity:DOUBLE"), ("CAST('Infinity' AS DOUBLE)", "Infinity:DOUBLE")],
+)
+def test_numbers_that_are_not_finite_are_constants_too(tables: PlannerFixture, expression: str, shown: str) -> None:
+    assert shown in constants(tables, f"SELECT {expression}")
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("DATE '9999-12-31' + INTERVAL '2' YEAR", "select=[+(9999-12-31"),
+        ("REPEAT('x', 2)", "select=[REPEAT("),
+        (f"REPLACE('aaa', 'a', '{'x' * 2000}')", "select=[REPLACE("),
+        ("CAST('x' AS CHAR(100000))", "select=[CAST("),
+    ],
+)
+def test_constants_that_python_cannot_hold_or_that_may_be_long_stay_expressions(
+    tables: PlannerFixture, expression: str, shown: str
+) -> None:
+    made = constants(tables, f"SELECT {expression} FROM a WHERE id > 1")
+    assert "== Optimized Physical Plan ==\nCalc(" + shown in made
+
+
 def test_rows_that_are_only_filtered_flow_through_parallel_operators(tables: PlannerFixture) -> None:
     assert isinstance(plan(tables, "SELECT id + 1 FROM a WHERE k = 'x'"), ph.Calc)
 

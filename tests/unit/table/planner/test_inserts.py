@@ -41,6 +41,32 @@ def test_values_go_to_columns_by_declaration_or_by_name(tables: TableEnvironment
     assert written in tables.explain_sql(insert)
 
 
+@pytest.mark.parametrize(
+    ("insert", "message"),
+    [
+        ("INSERT INTO first (a, a) SELECT a, a FROM n", "column 23: Target column 'a' is assigned more than once"),
+        (
+            "INSERT INTO first PARTITION (d = 'x', d = 'y') SELECT a FROM n",
+            "column 39: Target column 'd' is assigned more than once",
+        ),
+        (
+            "INSERT INTO first PARTITION (d = 'x') (a, d) SELECT a FROM n",
+            "Target column 'd' is assigned more than once",
+        ),
+        (
+            "INSERT INTO first PARTITION (a = 1) SELECT s FROM n",
+            "column 30: Static partition column 'a' should be in the partition keys list [d] for table '",
+        ),
+    ],
+)
+def test_a_target_that_is_named_twice_or_is_no_partition_key_is_refused(
+    tables: TableEnvironment, insert: str, message: str
+) -> None:
+    with pytest.raises(ValidationError) as error:
+        tables.explain_sql(insert)
+    assert message in str(error.value)
+
+
 def test_a_set_that_overwrites_the_same_files_twice_is_refused(tables: TableEnvironment) -> None:
     inserts = "INSERT OVERWRITE first SELECT a, s FROM n; INSERT INTO same SELECT a, s FROM n;"
     with pytest.raises(ValidationError, match=r"'.*\.first' and '.*\.same' have the same files"):

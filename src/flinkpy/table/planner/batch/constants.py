@@ -15,6 +15,11 @@ from flinkpy.table.planner.batch.engine_types import literal_text
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.traversal import with_expressions
 
+#: Functions whose results may be as long as a number says. They are not computed when the plan is made.
+_LENGTHENING = frozenset({"REPEAT", "LPAD", "RPAD"})
+#: The longest text or bytes that a plan holds as a constant.
+_LONGEST_CONSTANT = 4096
+
 
 def fold_constants(plan: rel.RelNode, settings: SessionSettings) -> rel.RelNode:
     """Returns the plan with literals for expressions that need no row. Those that fail stay, and fail at run time."""
@@ -34,15 +39,20 @@ def _folded(node: RexCall, settings: SessionSettings) -> Literal | None:
     for each in walk(node):
         if isinstance(each, Literal):
             continue
+        if isinstance(each.type, (lt.CharType, lt.BinaryType)) and each.type.length > _LONGEST_CONSTANT:
+            return None
         definition = find_function(each.function) if isinstance(each, RexCall) else None
-        if definition is None or definition.kernel is None:
+        if definition is None or definition.kernel is None or definition.name in _LENGTHENING:
             return None
         if not definition.is_deterministic or definition.is_dynamic:
             return None
     one_row = pa.RecordBatch.from_pydict({"row": [0]})
     try:
         value = compile_expressions([node], settings).evaluate(one_row)[0][0].as_py()
-    except FlinkError:
+    except (FlinkError, ArithmeticError, ValueError):
+        # Such as a date after the year 9999, which Python cannot hold.
+        return None
+    if isinstance(value, (str, bytes)) and len(value) > _LONGEST_CONSTANT:
         return None
     literal = Literal(node.type if value is not None else node.type.as_nullable(), value)
     return literal if literal_text(literal) is not None else None
