@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from changelogs import Change, materialized, to_batch, to_changes, type_info
 from hypothesis import given
@@ -14,11 +16,20 @@ from hypothesis import strategies as st
 from streaming_fakes import OperatorHarness
 
 from flinkpy.common.errors import InternalError, TableRuntimeError
-from flinkpy.graph.table_specs import EngineFunction, EngineQuerySpec, EngineTable, FinalRowsSpec, SortField
+from flinkpy.graph.table_specs import (
+    EngineFiles,
+    EngineFunction,
+    EngineQuerySpec,
+    EngineTable,
+    FinalRowsSpec,
+    SortField,
+)
+from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.sql.rex import InputRef, RexCall
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.arrow import schema_of
+from flinkpy.streaming.operators.table.engine_session import EngineSession
 
 ROWS = type_info(k=lt.VarCharType(), v=lt.BigIntType())
 NUMBERS = type_info(v=lt.BigIntType())
@@ -79,6 +90,57 @@ def test_an_error_of_the_engine_names_the_operator() -> None:
     with pytest.raises(TableRuntimeError, match=r"EngineQuerySpec: .*more than one element"):
         ended(harness)
     harness.operator.close()
+
+
+class ParquetFile:
+    """A source of one file, which counts the batches that are read by flinkpy."""
+
+    def __init__(self, path: Path) -> None:
+        self._rows = pq.read_table(path).to_batches(max_chunksize=1)
+        self._path = path
+        self.reading_format = self
+        self.num_read = 0
+
+    def list_files(self) -> list[tuple[str, int]]:
+        return [(str(self._path), self._path.stat().st_size)]
+
+    def list_splits(self, count: int) -> list[Path]:
+        return [self._path]
+
+    def open(self, split: Path, num_rows: int) -> ParquetFile:
+        return self
+
+    def read_batch(self) -> Batch | None:
+        self.num_read += 1
+        return Batch(self._rows[self.num_read - 1]) if self.num_read <= len(self._rows) else None
+
+    def close(self) -> None:
+        pass
+
+
+def test_columns_whose_names_differ_in_case_only_are_told_apart(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    pq.write_table(pa.table({"v": [1, 2], "V": [10, 20]}), tmp_path / "file")
+    row_type = type_info(v=lt.BigIntType(), V=lt.BigIntType())
+    files = EngineFiles("files", ParquetFile(tmp_path / "file"), ("v", "V"), row_type, ("BIGINT", "BIGINT"))
+    session = EngineSession(1, 64 << 20, tmp_path / "engine", "test")
+    session.add_files(files, lambda: False)
+    schema = schema_of(row_type.row_type)
+    (found,) = session.run("SELECT sum(c0)::BIGINT, sum(c1)::BIGINT FROM files", schema)
+    session.close()
+    assert found.to_pylist() == [{"v": 3, "V": 30}]
+
+
+def test_reading_of_files_ends_where_the_task_does(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    pq.write_table(pa.table({"v": [1, 2, 3]}), tmp_path / "file")
+    source = ParquetFile(tmp_path / "file")
+    # The types differ, so that the engine does not read the file itself.
+    files = EngineFiles("files", source, ("v",), type_info(v=lt.IntType()), ("INTEGER",))
+    session = EngineSession(1, 64 << 20, tmp_path / "engine", "test")
+    session.add_files(files, lambda: source.num_read == 2)
+    session.close()
+    assert source.num_read == 2
 
 
 def test_the_end_of_a_task_interrupts_its_query() -> None:

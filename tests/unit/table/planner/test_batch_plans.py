@@ -187,6 +187,12 @@ def test_joins_by_approximate_numbers_are_left_to_the_operators(tables: PlannerF
     assert any(isinstance(each, ph.Join) for each in ph.walk(found))
 
 
+def test_distinct_approximate_numbers_are_counted_by_the_operators(tables: PlannerFixture) -> None:
+    tables.table("f", "x DOUBLE", "n BIGINT")
+    assert not isinstance(plan(tables, "SELECT COUNT(DISTINCT x) FROM f"), ph.EngineQuery)
+    assert isinstance(plan(tables, "SELECT COUNT(x), COUNT(DISTINCT n) FROM f"), ph.EngineQuery)
+
+
 def test_renamed_columns_keep_their_names(tables: PlannerFixture) -> None:
     ranked = "SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS n FROM (VALUES (1, 'a')) AS v(id, k)"
     query = tables.operation(f"SELECT id AS x, k AS y FROM ({ranked}) WHERE n = 1")

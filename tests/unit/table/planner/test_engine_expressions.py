@@ -184,6 +184,25 @@ def test_a_condition_may_not_fail_for_rows_that_another_condition_excludes() -> 
         ExpressionRenderer().condition(condition, ["c0"])
 
 
+@pytest.mark.parametrize("name", ["AND", "OR"])
+def test_an_operand_of_a_junction_may_not_fail_for_rows_that_one_before_it_excludes(name: str) -> None:
+    kind = lt.IntType()
+    division = operators.arithmetic("/", Literal(kind.not_null(), 10), column(kind))
+    may_fail = operators.comparison(">", division, Literal(kind.not_null(), 1))
+    test = RexCall(lt.BooleanType(nullable=False), "IS NULL", (column(kind),))
+    with pytest.raises(NotInEngine, match=f"operand of {name} may fail"):
+        ExpressionRenderer().render(RexCall(lt.BooleanType(), name, (test, may_fail)), ["c0"])
+
+
+def test_values_that_are_not_chosen_do_not_fail(sides: Sides) -> None:
+    kind = lt.IntType()
+    number, zero = column(kind), Literal(kind.not_null(), 0)
+    division = operators.arithmetic("/", Literal(kind.not_null(), 10), number)
+    is_zero = operators.comparison("=", number, zero)
+    sides.check(RexCall(kind, "IF", (is_zero, zero, division)), kind)
+    sides.check(RexCall(kind, "IFNULL", (number, division)), kind)
+
+
 def test_lists_of_values_stay_lists() -> None:
     kind = lt.IntType()
     tests = [operators.comparison("=", column(kind), Literal(kind.not_null(), value)) for value in (1, 2)]

@@ -163,7 +163,9 @@ class _QueryThread:
     def _run(self) -> None:
         try:
             for files in self._spec.files:
-                self._session.add_files(files)
+                self._session.add_files(files, self._is_stopped.is_set)
+                if self._is_stopped.is_set():
+                    return
             for batch in self._session.run(self._spec.query, self._schema):
                 if not self._put(batch):
                     return

@@ -106,9 +106,12 @@ class EngineSession:
         self._connection.execute(f"CREATE TABLE {table.name} ({columns})")
         self._waiting[table.name] = []
 
-    def add_files(self, files: EngineFiles) -> None:
+    def add_files(self, files: EngineFiles, should_stop: Callable[[], bool]) -> None:
         """Makes a table of Parquet files: they are read by the query if they have exactly the types of the table, and
         otherwise now, by flinkpy.
+
+        Args:
+            should_stop: is asked before each batch that flinkpy reads. True ends the reading early.
         """
         paths = [path for path, _ in files.source.list_files()]
         schema = schema_of(files.row_type.row_type)
@@ -124,9 +127,11 @@ class EngineSession:
             return
         self.add_table(EngineTable(files.name, files.engine_types))
         for split in files.source.list_splits(1):
+            if should_stop():
+                return
             reader = files.source.reading_format.open(split, RESULT_ROWS)
             try:
-                while (batch := reader.read_batch()) is not None:
+                while not should_stop() and (batch := reader.read_batch()) is not None:
                     if batch.num_rows:
                         self.insert(files.name, batch.values)
             finally:
@@ -221,6 +226,9 @@ def _has_columns(path: str, names: tuple[str, ...], schema: pa.Schema) -> bool:
         found = pq.read_schema(path)
     except (pa.ArrowException, OSError):
         # The reader of the format says what is wrong with it.
+        return False
+    if len({each.lower() for each in found.names}) < len(found.names):
+        # The engine takes names that differ in case only as one column.
         return False
     return all(
         name in found.names and _plain(found.field(name).type) == field.type for name, field in zip(names, schema)

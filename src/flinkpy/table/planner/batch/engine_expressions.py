@@ -153,6 +153,9 @@ _Own = Callable[[RexCall, list[_Operand]], "str | None"]
 
 
 def _junction(node: RexCall, operands: list[_Operand]) -> str:
+    if any(each.may_fail for each in operands[1:]):
+        # The engine computes all operands for all rows, or in another order.
+        raise NotInEngine(f"an operand of {node.function} may fail, and one before it may exclude that")
     as_list = _in_list(node, operands) if node.function == "OR" else None
     return as_list or "(" + f" {node.function} ".join(each.text for each in operands) + ")"
 
@@ -335,7 +338,9 @@ _OWN: dict[str, _Own] = {
     "OR": _junction,
     "NOT": lambda node, operands: f"(NOT {operands[0].text})",
     "CASE": _case,
+    "IF": _case,
     "COALESCE": _coalesce,
+    "IFNULL": _coalesce,
     "+": _arithmetic,
     "-": _arithmetic,
     "*": _arithmetic,
