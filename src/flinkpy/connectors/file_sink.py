@@ -86,6 +86,9 @@ class FileSink(SinkBase):
                 f"{base_path}: enable_compact works on a local disk or a network mount, but not at a URI; remove it"
             )
 
+    def __repr__(self) -> str:
+        return f"FileSink({self._base_path})"
+
     @property
     def base_path(self) -> str:
         """The directory of the files, as an absolute local path or a URI."""

@@ -15,7 +15,7 @@ _ADDS = (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value)
 
 
 def materialized(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, has_kinds: bool) -> pa.Table:
-    """Returns the rows that remain, in the order in which they came. Of equal rows, the first are removed first.
+    """Returns the rows that remain, in the order in which they came. The first of equal rows is removed first.
 
     Args:
         batches: the changes. If `has_kinds`, the first column has their RowKinds (int8).

@@ -104,6 +104,10 @@ def only_file(path):
     return file
 
 
+def test_a_sink_is_shown_with_its_directory(tmp_path):
+    assert repr(row_sink(tmp_path).build()) == f"FileSink({tmp_path})"
+
+
 def test_lines_appear_when_the_input_ends_and_not_before(tmp_path):
     sink = Sink(row_sink(tmp_path).build(), subtask_index=3)
     sink.write("a", "ü")

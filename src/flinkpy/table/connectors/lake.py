@@ -53,6 +53,44 @@ BRANCH: ConfigOption[str | None] = ConfigOption("branch", _STRING, None, "The br
 TAG: ConfigOption[str | None] = ConfigOption("tag", _STRING, None, "The tag to read.")
 STREAMING = ConfigOption("streaming", OptionType.BOOL, False, "Must be false: tables are read at one version.")
 
+#: Options that are passed to the catalog as its properties.
+_CATALOG_PROPERTIES: tuple[ConfigOption[str | None], ...] = tuple(
+    ConfigOption(key, _STRING, None, text)
+    for key, text in {
+        "uri": "The address of the catalog.",
+        "warehouse": "The directory of the catalog's tables, or the name of the warehouse.",
+        "py-catalog-impl": "The class of a catalog of another kind.",
+        "py-io-impl": "The class that reads and writes files.",
+        "credential": "The credential with which a REST catalog gives a token.",
+        "token": "The token of a REST catalog.",
+        "scope": "The scope of the token of a REST catalog.",
+        "audience": "The audience of the token of a REST catalog.",
+        "resource": "The resource of the token of a REST catalog.",
+        "oauth2-server-uri": "The address that gives tokens of a REST catalog.",
+        "prefix": "The prefix of paths in a REST catalog.",
+        "namespace-separator": "What separates the parts of a namespace in a REST catalog.",
+        "snapshot-loading-mode": "The snapshots that a REST catalog sends: all or refs.",
+        "init_catalog_tables": "Whether a SQL catalog makes its own tables.",
+        "pool_pre_ping": "Whether a SQL catalog tests its connections.",
+        "echo": "Whether a SQL catalog logs its statements.",
+    }.items()
+)
+#: The names of other properties of catalogs and file systems begin so.
+_CATALOG_PREFIXES = (
+    "s3.",
+    "s3tables.",
+    "adls.",
+    "gcs.",
+    "hdfs.",
+    "hf.",
+    "client.",
+    "rest.",
+    "header.",
+    "glue.",
+    "dynamodb.",
+    "hive.",
+)
+
 TABLE_PATH: ConfigOption[str | None] = ConfigOption("table-path", _STRING, None, "The directory of the table.")
 VERSION_AS_OF: ConfigOption[int | None] = ConfigOption("versionAsOf", _INT, None, "The version to read.")
 TIMESTAMP_AS_OF: ConfigOption[str | None] = ConfigOption(
@@ -83,7 +121,7 @@ class _LakeTableFactory(TableFactory):
 
 
 class IcebergTableFactory(_LakeTableFactory):
-    """`'connector' = 'iceberg'`. Options that it does not know are properties of the catalog."""
+    """`'connector' = 'iceberg'`. Options of catalogs and file systems are passed on as properties of the catalog."""
 
     identifier = "iceberg"
     required_options = (CATALOG_NAME,)
@@ -96,8 +134,9 @@ class IcebergTableFactory(_LakeTableFactory):
         BRANCH,
         TAG,
         STREAMING,
+        *_CATALOG_PROPERTIES,
     )
-    option_prefixes = ("",)
+    option_prefixes = _CATALOG_PREFIXES
 
     def reading(self, context: FactoryContext) -> TableSourceBuilder:
         options = context.options
@@ -115,6 +154,7 @@ class IcebergTableFactory(_LakeTableFactory):
         return builder if tag is None else _checked(lambda: builder.tag(tag))
 
     def writing(self, context: FactoryContext) -> TableSinkBuilder:
+        _check_writes_newest(context, SNAPSHOT_ID, AS_OF_TIMESTAMP, BRANCH, TAG)
         return TableSink.for_catalog(*self._place(context))
 
     def _place(self, context: FactoryContext) -> tuple[str, dict[str, str]]:
@@ -122,7 +162,8 @@ class IcebergTableFactory(_LakeTableFactory):
         options, name = context.options, context.table.identifier
         known = {"connector", SCAN_PARALLELISM.key, SINK_PARALLELISM.key}
         known |= {option.key for option in (*self.required_options, *self.optional_options)}
-        properties = {key: text for key, text in options.raw.items() if key not in known}
+        passed = {option.key for option in _CATALOG_PROPERTIES}
+        properties = {key: text for key, text in options.raw.items() if key in passed or key not in known}
         kind = options.get(CATALOG_TYPE)
         if kind is not None:
             properties["type"] = kind
@@ -151,10 +192,22 @@ class DeltaTableFactory(_LakeTableFactory):
         return builder
 
     def writing(self, context: FactoryContext) -> TableSinkBuilder:
+        _check_writes_newest(context, VERSION_AS_OF, TIMESTAMP_AS_OF)
         return TableSink.for_path("delta", *self._place(context.options))
 
     def _place(self, options: TableOptions) -> tuple[str, dict[str, str]]:
         return options.get(TABLE_PATH) or "", options.prefixed(_STORAGE)
+
+
+def _check_writes_newest(context: FactoryContext, *options: ConfigOption[Any]) -> None:
+    """Checks that no version is chosen. Raises: ValidationError, which names the option that chooses one."""
+    for option in options:
+        if context.options.get(option) is not None:
+            raise ValidationError(
+                f"Table '{context.table.identifier.as_summary_string()}' cannot be written with '{option.key}', which "
+                "chooses the version that is read: write to a table without the option",
+                details={"option": option.key},
+            )
 
 
 def _moment(text: str) -> datetime.datetime:

@@ -152,7 +152,10 @@ class _DataAndOld(Envelope):
             for row in rows:
                 yield kind, row
             return
-        for row, old in zip(rows, self._rows(message, "old"), strict=True):
+        former = self._rows(message, "old")
+        if len(former) != len(rows):
+            raise JsonValueError("'data' and 'old' have different numbers of rows")
+        for row, old in zip(rows, former, strict=True):
             # A field that is not there has not changed; a null there was the former value.
             yield UPDATE_BEFORE, {**row, **old}
             yield UPDATE_AFTER, row

@@ -42,7 +42,7 @@ class LookupHint:
 
     @staticmethod
     def of(options: Sequence[tuple[str | None, str]]) -> LookupHint:
-        """Reads the options. Of equal keys the last one counts. Raises: ValidationError, which names a wrong one."""
+        """Reads the options. The last one of equal keys counts. Raises: ValidationError, which names a wrong one."""
         given = {key: value for key, value in options if key is not None}
         unknown = [key for key in given if key not in _LOOKUP_OPTIONS]
         if unknown:

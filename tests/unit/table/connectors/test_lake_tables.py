@@ -113,7 +113,26 @@ def test_wrong_options_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="did you mean 'versionAsOf'"):
         create_source(declared(delta, versionAsof="1"), Configuration())
     iceberg = RealTable("iceberg", tmp_path).create()
+    with pytest.raises(ValidationError, match="did you mean 'snapshot-id'"):
+        create_source(declared(iceberg, **{"snapshot-ids": "1"}), Configuration())
     with pytest.raises(UnsupportedOperationError, match="'streaming' = 'true' is not supported"):
         create_source(declared(iceberg, streaming="true"), Configuration())
     with pytest.raises(ValidationError, match="has been set already"):
         create_source(declared(iceberg, branch="main", tag="x"), Configuration())
+
+
+@pytest.mark.parametrize(
+    ("table_format", "option", "value"),
+    [
+        ("iceberg", "snapshot-id", "1"),
+        ("iceberg", "as-of-timestamp", "1"),
+        ("iceberg", "branch", "b"),
+        ("iceberg", "tag", "x"),
+        ("delta", "versionAsOf", "0"),
+        ("delta", "timestampAsOf", "2024-01-02"),
+    ],
+)
+def test_a_table_of_a_chosen_version_is_not_written(tmp_path: Path, table_format: str, option: str, value: str) -> None:
+    table = declared(RealTable(table_format, tmp_path).create(), **{option: value})
+    with pytest.raises(ValidationError, match=f"cannot be written with '{option}'"):
+        create_sink(table, Configuration())

@@ -237,6 +237,12 @@ def test_timestamps_are_written_in_the_asked_form(identifier: str) -> None:
     assert b'"2024-01-02T03:04:05"' in message
 
 
+def test_an_update_of_canal_without_the_former_values_of_a_row_is_named() -> None:
+    message = {"data": [CHANGED, CHANGED], "old": [{"name": "b"}], "type": "UPDATE"}
+    (error,) = reader_of("canal-json", PRODUCTS).decode([json.dumps(message).encode()]).errors
+    assert error.reason == "'data' and 'old' have different numbers of rows"
+
+
 MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 
 

@@ -39,6 +39,7 @@ def planner() -> PlannerFixture:
         ("SELECT a FROM t WHERE b", "WHERE clause must be a condition, not BIGINT"),
         ("SELECT a FROM t WHERE COUNT(*) > 1", "Aggregate expression is illegal in WHERE clause"),
         ("SELECT a, COUNT(*) FROM t", "At line 1, column 8: Expression 'a' is not being grouped"),
+        ("SELECT MIN(b), BOOL_AND(b) FROM t", "No match found for function signature BOOL_AND(<BIGINT>)"),
         ("SELECT SUM(COUNT(*)) FROM t", "Aggregate expressions cannot be nested"),
         ("SELECT ROW_NUMBER() FROM t", "OVER clause is necessary for window functions: ROW_NUMBER"),
         ("SELECT a + r FROM t", "Cannot apply '+' to arguments of type '<INT> + <ROW<`x` INT, `y` STRING>>'"),

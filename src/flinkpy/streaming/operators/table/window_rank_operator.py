@@ -4,7 +4,7 @@ A RowTable keeps, for each key and window, the rows that have a rank up to the l
 removes those that its rows push out. When the watermark passes the end of a window, its rows are sorted, emitted and
 removed. Rows of a window that has ended are late: they are dropped and counted.
 
-Deduplication is a Top-1 in the order of time. Of rows with equal times, the first one keeps its place if the first row
+Deduplication is a Top-1 in the order of time. The first of rows with equal times keeps its place if the first row
 is wanted, and the last one takes it if the last row is wanted.
 
 Source: org.apache.flink.table.runtime.operators.rank.window.processors.WindowRankProcessor,

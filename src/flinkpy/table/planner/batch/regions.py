@@ -17,7 +17,7 @@ from flinkpy.table.planner.batch.engine_queries import QueryRenderer
 from flinkpy.table.planner.batch.engine_types import engine_type, holds
 from flinkpy.table.planner.logical import nodes as rel
 
-#: The nodes for which a region is worth its while.
+#: A region without one of these nodes is slower with the engine than without.
 _BLOCKING = (rel.Join, rel.Aggregate, rel.Sort, rel.OverAggregate, rel.Rank)
 
 
@@ -51,7 +51,7 @@ class _Cutter:
         return known
 
     def _region(self, top: rel.RelNode) -> rel.RelNode | None:
-        """Returns the largest region below a node; None if it is not worth its while."""
+        """Returns the largest region below a node; None if it is slower with the engine than without."""
         leaves: dict[int, rel.RelNode] = {}
         pays = False
         pending, seen = [top], set()

@@ -214,7 +214,7 @@ class AggregateBinder:
         try:
             value = self._argument.bind(node)
         except ValidationError:
-            if isinstance(node, ast.Identifier):
+            if isinstance(node, ast.Identifier) or self._has_valid_arguments(node):
                 raise
             return None
 
@@ -234,6 +234,17 @@ class AggregateBinder:
             return InputRef(each.type, each.index - _GROUPED) if isinstance(each, InputRef) else None
 
         return rewrite(changed, back)
+
+    def _has_valid_arguments(self, node: ast.Expression) -> bool:
+        """True for a call that is invalid itself, such as one of a function that does not exist."""
+        if not isinstance(node, ast.FunctionCall):
+            return False
+        try:
+            for each in node.arguments:
+                self._argument.bind(each)
+        except ValidationError:
+            return False
+        return True
 
     def _query_over_groups(self, node: ast.Expression) -> RexNode:
         """Returns a subquery whose references to this query's columns mean grouping columns."""
