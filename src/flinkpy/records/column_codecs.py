@@ -67,7 +67,7 @@ class SetCodec(ListCodec):
 
 
 class MapCodec(ColumnCodec):
-    """Encodes dicts. A key must not be None."""
+    """Encodes dicts. A key must not be None. Lists and dicts that are keys are decoded as tuples."""
 
     def __init__(self, type_info: TypeInformation, key: ColumnCodec, value: ColumnCodec) -> None:
         super().__init__(type_info, pa.map_(key.arrow_type, value.arrow_type))
@@ -92,6 +92,8 @@ class MapCodec(ColumnCodec):
         start = array.offsets[0].as_py() if len(array) else 0
         total = sum(lengths)
         keys = self._key.decode(array.keys.slice(start, total))
+        if pa.types.is_nested(array.type.key_type):
+            keys = [_frozen(key) for key in keys]
         items = self._value.decode(array.items.slice(start, total))
         return _split(list(zip(keys, items)), array, dict)
 
@@ -288,6 +290,13 @@ def _within(mismatch: ValueMismatch, offsets: list[int]) -> ValueMismatch:
     position = mismatch.index - offsets[row]
     path = f"[{position}].{mismatch.path}" if mismatch.path else f"[{position}]"
     return ValueMismatch(row, path, mismatch.value, mismatch.type_info, mismatch.reason)
+
+
+def _frozen(value: Any) -> Any:
+    """Returns lists and dicts as tuples, which can be keys of a dict."""
+    if isinstance(value, dict):
+        value = list(value.items())
+    return tuple(map(_frozen, value)) if type(value) in (list, tuple) else value
 
 
 def _lengths(array: pa.Array) -> list[int]:

@@ -43,6 +43,7 @@ ROUND_TRIPS = [
     (Types.OBJECT_ARRAY(Types.ROW([Types.INT()])), [[Row(1), None], []]),
     (Types.LIST(Types.LIST(Types.INT())), [[[1], None, []], None]),
     (Types.MAP(Types.STRING(), Types.INT()), [{"a": 1, "b": None}, {}, None]),
+    (Types.MAP(Types.LIST(Types.INT()), Types.INT()), [{(1, 2): 1, (): 2}, None]),
     (Types.TUPLE([Types.INT(), Types.STRING()]), [(1, "a"), (None, None)]),
     (Types.ROW([Types.INT(), Types.TUPLE([Types.LONG()])]), [Row(1, (2,)), Row(None, None)]),
     (Types.ROW_NAMED(["x"], [Types.PICKLED_BYTE_ARRAY()]), [Row(x={1, 2}), Row(x=None)]),
