@@ -192,7 +192,6 @@ class ConflictMaterializer(KeyedStateOperator):
                 _IS_SENT: np.zeros(count, dtype=np.int64),
             },
         )
-        table.after_batch(count)
 
     def process_watermark(self, watermark: Watermark) -> None:
         self._compact(watermark.timestamp)

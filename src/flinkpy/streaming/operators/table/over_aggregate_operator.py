@@ -16,6 +16,8 @@ RowTimeRangeBoundedPrecedingFunction, ProcTimeRowsBoundedPrecedingFunction, NonT
 Differs: for other columns the changelog is folded per batch, and bounded frames are allowed, which Flink refuses. Rows
 of one millisecond of processing time that come in different batches are not in the RANGE of the earlier ones. For
 bounded RANGE a row behind the watermark is late; Flink takes it until a later row of its partition has been emitted.
+In the order of time, `table.exec.state.ttl` does not remove the rows that bounded ROWS and LAG keep: the last ones of
+each partition stay.
 """
 
 from __future__ import annotations
