@@ -16,6 +16,8 @@ from flinkpy.common.errors import TableRuntimeError
 
 NANOS_PER_DAY = 86_400_000_000_000
 _EPOCH = _dt.date(1970, 1, 1).toordinal()
+#: The length of the period after which the calendar repeats, with the same weekdays.
+_DAYS_OF_400_YEARS = 146_097
 #: Nanoseconds of the unit that a letter shows. Text of a pattern depends on no smaller unit.
 _GRAIN = {"H": 3600, "h": 3600, "k": 3600, "K": 3600, "a": 3600, "m": 60, "s": 1}
 _LETTERS = frozenset("yuMLdDQqEeHhkKmsSnNaAwWXxZzGV")
@@ -24,11 +26,16 @@ _LETTERS = frozenset("yuMLdDQqEeHhkKmsSnNaAwWXxZzGV")
 class _Fields:
     """The parts of a timestamp that patterns show."""
 
-    __slots__ = ("date", "nanos")
+    __slots__ = ("date", "nanos", "year")
 
     def __init__(self, nanos: int) -> None:
         days, self.nanos = divmod(nanos, NANOS_PER_DAY)
-        self.date = _dt.date.fromordinal(days + _EPOCH)
+        ordinal = days + _EPOCH
+        # Python has no dates outside of the years 1 to 9999.
+        is_known = 1 <= ordinal <= _dt.date.max.toordinal()
+        cycles = 0 if is_known else (ordinal - 1) // _DAYS_OF_400_YEARS
+        self.date = _dt.date.fromordinal(ordinal - cycles * _DAYS_OF_400_YEARS)
+        self.year = self.date.year + cycles * 400
 
     @property
     def hour(self) -> int:
@@ -47,7 +54,7 @@ def _month(fields: _Fields, width: int) -> str:
 
 
 def _year(fields: _Fields, width: int) -> str:
-    return _padded(fields.date.year % 100, 2) if width == 2 else _padded(fields.date.year, width)
+    return _padded(fields.year % 100, 2) if width == 2 else _padded(fields.year, width)
 
 
 def _weekday(fields: _Fields, width: int) -> str:

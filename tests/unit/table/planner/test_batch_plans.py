@@ -90,6 +90,10 @@ def test_constants_are_computed_by_the_planner(tables: PlannerFixture) -> None:
     assert "<= DATE '1998-09-02')" in text(tables, query)
 
 
+def test_times_after_the_year_9999_have_texts(tables: PlannerFixture) -> None:
+    assert "'3170843-11-0" in constants(tables, "SELECT FROM_UNIXTIME(99999999999999)")
+
+
 def constants(tables: PlannerFixture, query: str) -> str:
     return tables.planner.explain([tables.operation(query)], ())
 
@@ -100,6 +104,10 @@ def constants(tables: PlannerFixture, query: str) -> str:
 )
 def test_numbers_that_are_not_finite_are_constants_too(tables: PlannerFixture, expression: str, shown: str) -> None:
     assert shown in constants(tables, f"SELECT {expression}")
+
+
+def test_the_smallest_integer_stays_itself_when_it_is_negated(tables: PlannerFixture) -> None:
+    assert "-2147483648" in constants(tables, "SELECT -CAST(-2147483648 AS INT)").partition("== Optimized")[2]
 
 
 @pytest.mark.parametrize(

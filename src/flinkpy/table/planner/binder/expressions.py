@@ -134,7 +134,7 @@ class ExpressionBinder:
                 return literals.integer(-node.operand.value)
             is_interval = operand.type.root in of.INTERVAL
             kind = operators.smallest_interval(operand.type) if is_interval else operand.type
-            return Literal(kind, -operand.value)
+            return operators.negated(operand, kind)
         if operand.type.root not in of.NUMERIC and operand.type.root not in of.INTERVAL:
             raise invalid(node, f"Cannot apply '-' to arguments of type '-<{operand.type}>'")
         if operand.type.root in of.INTERVAL:

@@ -27,6 +27,9 @@ NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 #: The comparison with its sides exchanged.
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
+#: The sizes of integers.
+_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
+
 
 def boolean(*operands: RexNode) -> lt.LogicalType:
     return lt.BooleanType(nullable=any(each.type.nullable for each in operands))
@@ -215,6 +218,13 @@ def _arithmetic_type(name: str, left: lt.LogicalType, right: lt.LogicalType) -> 
     if name == "*" and a in of.NUMERIC and b in of.INTERVAL:
         return smallest_interval(right)
     return None
+
+
+def negated(operand: Literal, kind: lt.LogicalType) -> Literal:
+    """Returns the constant with the other sign. As in Java, the smallest integer of a type stays itself."""
+    bits = _BITS.get(kind.root)
+    is_smallest = bits is not None and operand.value == -(1 << bits - 1)
+    return Literal(kind, operand.value if is_smallest else -operand.value)
 
 
 def smallest_interval(kind: lt.LogicalType) -> lt.LogicalType:
