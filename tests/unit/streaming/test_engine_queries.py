@@ -92,6 +92,15 @@ def test_an_error_of_the_engine_names_the_operator() -> None:
     harness.operator.close()
 
 
+def test_a_sum_with_too_many_digits_fails_and_names_the_engine_that_can(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    session = EngineSession(1, 64 << 20, tmp_path / "engine", "test")
+    query = f"SELECT sum(v) FROM (VALUES ({'9' * 38}::DECIMAL(38, 0)), ({'9' * 38}::DECIMAL(38, 0))) AS t(v)"
+    with pytest.raises(TableRuntimeError, match=r"table\.exec\.batch\.engine to OPERATORS"):
+        next(session.run(query, pa.schema([("v", pa.decimal128(38, 0))])))
+    session.close()
+
+
 class ParquetFile:
     """A source of one file, which counts the batches that are read by flinkpy."""
 

@@ -186,6 +186,11 @@ class EngineSession:
                     f"{self._owner}: DuckDB needs more memory than execution.batch.column-operator.memory allows, or "
                     f"more disk in {self._directory}: {error}"
                 ) from error
+            if isinstance(error, self._engine.OutOfRangeException):
+                raise TableRuntimeError(
+                    f"{self._owner}: a value is too large for DuckDB. Set table.exec.batch.engine to OPERATORS: "
+                    f"there a sum with more than 38 digits is NULL: {error}"
+                ) from error
             raise TableRuntimeError(f"{self._owner}: DuckDB cannot compute the query: {error}") from error
 
     def interrupt(self) -> None:
