@@ -64,10 +64,12 @@ def path(tmp_path: Path) -> Path:
 
 def write(sink: Any, *batches: Batch) -> None:
     writer = pickle.loads(pickle.dumps(sink.sink())).create_writer(TestingWriterContext())
-    for batch in batches:
-        writer.write(batch)
-    writer.flush(True)
-    writer.close()
+    try:
+        for batch in batches:
+            writer.write(batch)
+        writer.flush(True)
+    finally:
+        writer.close()
 
 
 def test_rows_are_replaced_and_deleted_by_primary_key(path: Path) -> None:
