@@ -73,6 +73,7 @@ def test_rows_become_visible_a_batch_at_a_time(path: Path) -> None:
     sink = JdbcSink.sink(INSERT, BOOK, connection_options(path), execution_options(size=2)).to_sink()
     with Writing(sink) as writer:
         writer.write(rows("a", "b", "c"))
+        writer.wait_until_written()
         assert books(path) == [(0, "a"), (1, "b")]
         writer.flush(False)
         assert books(path) == [(0, "a"), (1, "b"), (2, "c")]
@@ -87,6 +88,7 @@ def test_buffered_rows_are_written_after_the_interval(path: Path) -> None:
         assert delay_ms == 50
         assert books(path) == []
         action(0)
+        writer.wait_until_written()
         assert books(path) == [(0, "a")]
         assert len(writing.context.timers) == 2, "the next interval has begun"
 
@@ -110,6 +112,7 @@ def test_refused_row_is_named_and_its_batch_rolled_back(path: Path) -> None:
     sink = JdbcSink.sink(INSERT, BOOK, connection_options(path), execution_options(size=3, retries=5)).to_sink()
     with Writing(sink) as writer, pytest.raises(JdbcError, match=r"books\.db.*INSERT.*\(7, None\).*NOT NULL"):
         writer.write(Batch([Row(1, "a"), Row(7, None), Row(8, "c")]))
+        writer.flush(False)
     assert books(path) == []
 
 
@@ -150,6 +153,7 @@ def test_a_broken_connection_is_replaced_and_the_batch_written_once(path: Path) 
     sink = JdbcSink.sink(INSERT, BOOK, builder.build(), execution_options(size=2, retries=2)).to_sink()
     with Writing(sink) as writer:
         writer.write(rows("a", "b"))
+        writer.wait_until_written()
         assert writer.send_metrics.num_bytes is None
         failed_rows = writer.send_metrics.num_errors
     assert flaky.connections == 3
@@ -163,6 +167,7 @@ def test_unreachable_database_fails_the_job_after_the_last_try(path: Path) -> No
     sink = JdbcSink.sink(INSERT, BOOK, builder.build(), execution_options(size=1, retries=1)).to_sink()
     with Writing(sink) as writer, pytest.raises(JdbcError, match="the server closed the connection"):
         writer.write(rows("a"))
+        writer.wait_until_written()
     assert flaky.failures == 8
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from flinkpy.common.errors import ConfigurationError
@@ -16,6 +18,7 @@ from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.connector_api.sink import Committer, SendMetrics, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.jdbc.database import BatchStatement, Database, number_of_placeholders
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions
+from flinkpy.connectors.ordered_worker import OrderedWorker
 from flinkpy.records.batch import Batch
 
 
@@ -134,9 +137,12 @@ class RowBuffer(ChangeBuffer):
 
 
 class JdbcWriter(SinkWriter):
-    """Writes each batch in a separate transaction.
+    """Writes each batch in a separate transaction, in the order of the rows, while the task goes on.
 
-    Delivers at least once: rows written after the last checkpoint are written again after a failure.
+    Delivers at least once: rows written after the last checkpoint are written again after a failure. The error of a
+    batch is raised by the next `write`, `flush` or timer.
+
+    Thread: task thread. The connection and its retries belong to the thread of an OrderedWorker.
 
     Args:
         statement: names the sink in errors of the connection.
@@ -159,10 +165,15 @@ class JdbcWriter(SinkWriter):
         self._context = context
         self.send_metrics = self._sends = SendMetrics(num_errors=0, last_send_ms=0)
         self._connection: Any = None
-        #: Never set. The writer waits on it between two tries.
-        self._pause = threading.Event()
-        # Fails at the start, and not at the first row, if the database cannot be reached.
-        self._with_retries(self._connect)
+        #: Set when the writer is closed. The worker waits on it between two tries.
+        self._closed = threading.Event()
+        self._worker = OrderedWorker("jdbc-writer")
+        try:
+            # Fails at the start, and not at the first row, if the database cannot be reached.
+            self._worker.call(lambda: self._with_retries(self._connect))
+        except BaseException:
+            self.close()
+            raise
         if self._interval_ms:
             context.schedule_after(self._interval_ms, self._on_interval)
 
@@ -172,10 +183,21 @@ class JdbcWriter(SinkWriter):
 
     def flush(self, end_of_input: bool) -> None:
         self._write_batches(True)
+        self.wait_until_written()
+
+    def wait_until_written(self) -> None:
+        """Waits for the batches that are complete. Raises: JdbcError of one that could not be written."""
+        self._worker.wait_until_done()
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+        self._closed.set()
+        self._worker.close(self._close_connection)
+
+    def _close_connection(self) -> None:
+        """Thread: the worker's."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def _on_interval(self, _: int) -> None:
         self._write_batches(True)
@@ -183,19 +205,24 @@ class JdbcWriter(SinkWriter):
 
     def _write_batches(self, flushes: bool) -> None:
         while work := self._buffer.next_work(flushes):
-            self._with_retries(lambda work=work: self._write(work), work)
+            self._worker.submit(partial(self._write_with_retries, work))
+
+    # The methods below run on the worker's thread.
 
     def _connect(self) -> None:
         if self._connection is None:
             self._connection = self._database.connect()
 
+    def _write_with_retries(self, work: list[Work]) -> None:
+        self._with_retries(lambda: self._write(work), work)
+
     def _write(self, work: list[Work]) -> None:
         self._connect()
-        began_ms = self._context.current_processing_time()
+        began_s = time.monotonic()
         for statement, rows in work:
             statement.execute(self._connection, rows)
         self._connection.commit()
-        self._sends.last_send_ms = max(0, self._context.current_processing_time() - began_ms)
+        self._sends.last_send_ms = int((time.monotonic() - began_s) * 1000)
 
     def _with_retries(self, action: Any, work: list[Work] | None = None) -> None:
         """Runs `action` until it succeeds. Raises: JdbcError after the last try, or if a retry cannot help."""
@@ -213,7 +240,8 @@ class JdbcWriter(SinkWriter):
                 if attempt == self._max_retries:
                     raise self._statement.error(error) from error
                 _logger.warning("%s: try %d failed: %s", self._database.url, attempt + 1, error)
-                self._pause.wait(_RETRY_PAUSE_S * (attempt + 1))
+                if self._closed.wait(_RETRY_PAUSE_S * (attempt + 1)):
+                    raise self._statement.error(error) from error
 
     def _refused(self, work: list[Work], error: Exception) -> Exception:
         """Returns an error that names the first row that the database refuses."""
@@ -226,11 +254,9 @@ class JdbcWriter(SinkWriter):
 
     def _abandon_connection(self) -> None:
         """Closes the connection, which may be broken. Its uncommitted rows are lost."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            # The error of the connection has been reported already.
-            with suppress(Exception):
-                connection.close()
+        # The error of the connection has been reported already.
+        with suppress(Exception):
+            self._close_connection()
 
 
 def _is_driver_error(error: Exception) -> bool:

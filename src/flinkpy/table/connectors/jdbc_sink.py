@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flinkpy.common.errors import ValidationError
+from flinkpy.connectors.jdbc.change_sink import JdbcChangeSink
 from flinkpy.connectors.jdbc.dialects import dialect_of
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions
-from flinkpy.connectors.jdbc.table_sink import JdbcTableSink as TableSink
 from flinkpy.sql.types.logical_types import RowType
 from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, UPSERT, ChangelogMode
 from flinkpy.table.connectors.jdbc_options import TABLE_NAME, execution_of
@@ -57,7 +57,7 @@ class JdbcTableSink(DynamicTableSink):
         dialect, names, table = dialect_of(self.connection.url), self.row_type.names, self.options.get(TABLE_NAME) or ""
         rows, execution = RowsForDriver(self.row_type, dialect), execution_of(self.options)
         if not self.keys:
-            return TableSink(dialect.insert(table, names), None, (), rows, self.connection, execution)
+            return JdbcChangeSink(dialect.insert(table, names), None, (), rows, self.connection, execution)
         upsert, delete = dialect.upsert(table, names, self.keys), dialect.delete(table, self.keys)
         places = tuple(names.index(name) for name in self.keys)
-        return TableSink(upsert, delete, places, rows, self.connection, execution)
+        return JdbcChangeSink(upsert, delete, places, rows, self.connection, execution)

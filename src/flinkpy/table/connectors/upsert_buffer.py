@@ -8,18 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from flinkpy.common.types import RowKind
 from flinkpy.connector_api.sink import SinkBase, SinkWriter, StatefulSinkWriter, SupportsRemovingUncommitted
 from flinkpy.records.batch import Batch
+from flinkpy.records.last_changes import last_changes
 
 if TYPE_CHECKING:
     from flinkpy.connector_api.serializer import SimpleVersionedSerializer
     from flinkpy.connector_api.sink import Committer, WriterContext
-
-#: Both delete the row with their key, unless another change follows.
-_DELETIONS = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
 
 
 @dataclass(frozen=True)
@@ -127,27 +122,3 @@ class _StatefulReducingWriter(ReducingUpsertWriter, StatefulSinkWriter):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         assert isinstance(self._inner, StatefulSinkWriter)
         return self._inner.snapshot_state(checkpoint_id)
-
-
-def last_changes(batches: list[Batch], keys: tuple[int, ...]) -> Batch:
-    """Returns the last change of each key, as UPDATE_AFTER or DELETE, in the order in which they came.
-
-    Args:
-        batches: `RecordBatch[schema]` each.
-        keys: the positions of the key columns.
-    """
-    import pyarrow as pa
-
-    tables: Any = [batch.values for batch in batches]
-    (rows,) = pa.Table.from_batches(tables).combine_chunks().to_batches()
-    kinds = np.concatenate([_kinds_of(batch) for batch in batches])
-    columns = [rows.column(place).to_pylist() for place in keys]
-    last = {key: place for place, key in enumerate(zip(*columns))}
-    places = np.sort(np.fromiter(last.values(), np.int64, len(last)))
-    is_deleted = np.isin(kinds[places], _DELETIONS)
-    changed = np.where(is_deleted, RowKind.DELETE.value, RowKind.UPDATE_AFTER.value).astype(np.int8)
-    return Batch(rows.take(pa.array(places)), None, changed)
-
-
-def _kinds_of(batch: Batch) -> np.ndarray:
-    return np.zeros(batch.num_rows, np.int8) if batch.kinds is None else batch.kinds

@@ -107,10 +107,12 @@ def test_rows_are_written_when_enough_have_come_and_after_the_interval(path: Pat
     sink = sink_of(path, **{"sink.buffer-flush.max-rows": "2"}).sink()
     writer = sink.create_writer(context)
     writer.write(batch_of([(1, "a"), (2, "b"), (3, "c")]))
+    writer.wait_until_written()
     assert ask(path, "SELECT count(*) FROM t") == [(2,)]
     [(delay_ms, action)] = context.timers
     assert delay_ms == 1_000
     action(0)
+    writer.wait_until_written()
     assert ask(path, "SELECT count(*) FROM t") == [(3,)]
     writer.close()
 

@@ -1,4 +1,4 @@
-"""JdbcTableSink: writes the rows of a changelog into a table, by a key if there is one.
+"""JdbcChangeSink: writes the rows of a changelog into a table, by a key if there is one.
 
 Source: org.apache.flink.connector.jdbc.internal.TableJdbcUpsertOutputFormat and
 org.apache.flink.connector.jdbc.internal.executor.TableBufferReducedStatementExecutor.
@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.types import RowKind
+import numpy as np
+
 from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.jdbc.database import BatchStatement, Database
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions
 from flinkpy.connectors.jdbc.sink import ChangeBuffer, JdbcWriter, Work
 from flinkpy.records.batch import Batch
+from flinkpy.records.last_changes import HeldChanges, is_deletion, last_changes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_DELETIONS = frozenset({RowKind.DELETE.value, RowKind.UPDATE_BEFORE.value})
 
-
-class JdbcTableSink(SinkBase):
+class JdbcChangeSink(SinkBase):
     """Delivers at least once. By key, rows that are written again after a failure change nothing.
 
     Args:
@@ -55,7 +55,7 @@ class JdbcTableSink(SinkBase):
         return JdbcWriter(self._database, insert, buffer, self._options, context)
 
     def __repr__(self) -> str:
-        return f"JdbcTableSink({self._database.url}, {self._insert!r})"
+        return f"JdbcChangeSink({self._database.url}, {self._insert!r})"
 
 
 class LastChangeBuffer(ChangeBuffer):
@@ -80,28 +80,30 @@ class LastChangeBuffer(ChangeBuffer):
         self._keys = keys
         self._rows_of = rows_of
         self._max_rows = max_rows
-        #: The changes that no transaction has taken yet: (is a deletion, row).
-        self._changes: list[tuple[bool, tuple[Any, ...]]] = []
+        #: The changes that no transaction has taken yet.
+        self._held = HeldChanges()
 
     def add(self, batch: Batch) -> None:
-        rows: Any = batch.values
-        kinds = [RowKind.INSERT.value] * batch.num_rows if batch.kinds is None else batch.kinds.tolist()
-        self._changes += ((kind in _DELETIONS, row) for kind, row in zip(kinds, self._rows_of(rows), strict=True))
+        self._held.add(batch)
 
     def next_work(self, flushes: bool) -> list[Work]:
-        size = self._max_rows or len(self._changes)
-        is_complete = bool(self._max_rows) and len(self._changes) >= size
-        if not self._changes or not (flushes or is_complete):
+        num_rows = self._held.num_rows
+        is_complete = bool(self._max_rows) and num_rows >= self._max_rows
+        if not num_rows or not (flushes or is_complete):
             return []
-        taken, self._changes = self._changes[:size], self._changes[size:]
+        taken = self._held.take(self._max_rows or num_rows)
         if self._delete is None:
-            return [Work(self._insert, [self._insert.parameters(row) for _, row in taken])]
-        last = {self._key(change[1]): change for change in taken}
+            return [Work(self._insert, [row for batch in taken for row in self._parameters(batch)])]
+        last = last_changes(taken, self._keys)
+        assert last.kinds is not None
+        is_deleted = is_deletion(last.kinds)
         # No key is in both, so their order does not matter.
-        upserted = [self._insert.parameters(row) for is_deletion, row in last.values() if not is_deletion]
-        deleted = [self._delete.parameters(key) for key, (is_deletion, _) in last.items() if is_deletion]
-        work = [Work(self._insert, upserted), Work(self._delete, deleted)]
+        upserted = self._parameters(last.take(np.flatnonzero(~is_deleted)))
+        deleted: Any = last.take(np.flatnonzero(is_deleted)).values
+        keys = [tuple(row[place] for place in self._keys) for row in self._rows_of(deleted)]
+        work = [Work(self._insert, upserted), Work(self._delete, list(map(self._delete.parameters, keys)))]
         return [each for each in work if each.rows]
 
-    def _key(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(row[place] for place in self._keys)
+    def _parameters(self, batch: Batch) -> list[Any]:
+        rows: Any = batch.values
+        return [self._insert.parameters(row) for row in self._rows_of(rows)]
