@@ -87,6 +87,12 @@ class EmbeddedCluster:
             return self._cluster.dispatcher_address
 
     @property
+    def dispatcher_address(self) -> str | None:
+        """The address of the Dispatcher; None while the cluster does not run."""
+        with self._lock:
+            return None if self._cluster is None else self._cluster.dispatcher_address
+
+    @property
     def security(self) -> SecurityContext:
         """The credentials of the cluster's clients. Valid while the cluster runs."""
         with self._lock:

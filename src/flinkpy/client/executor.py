@@ -105,6 +105,27 @@ def _execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remot
         raise
 
 
+def cluster_client(configuration: Configuration) -> ClusterClient | None:
+    """Returns a client of the cluster that `execute` submits jobs to.
+
+    Returns: None if that is the embedded cluster, and it has not been started.
+
+    Raises: ConfigurationError, see `remote_address`.
+    """
+    application = current_application()
+    address = remote_address(configuration) if application is None else application.address
+    if address is not None:
+        return connect(configuration, None if address == ELECTED else address)
+    from flinkpy.client.embedded_cluster import embedded_cluster
+
+    cluster = embedded_cluster()
+    found = cluster.dispatcher_address
+    if found is None:
+        return None
+    timeout_s = read_option(configuration, client_options.CLIENT_TIMEOUT) / 1000
+    return ClusterClient(found, timeout_s, security=cluster.security)
+
+
 def result_of(client: RemoteJobClient, configuration: Configuration) -> Any:
     """Waits for a job that `execute` submitted and returns its JobExecutionResult. Raises: see `await_result`.
 

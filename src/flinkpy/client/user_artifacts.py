@@ -47,6 +47,13 @@ class UserArtifacts:
     def add_python_file(self, path: str) -> None:
         self._add(_Artifact(_existing(path), os.path.basename(os.path.normpath(path)), PYTHON_FILE))
 
+    def remove_python_file(self, path: str) -> bool:
+        """Takes back a file of `add_python_file`. Returns False if there is none with this path."""
+        kept = [each for each in self._artifacts if each.kind != PYTHON_FILE or each.path != os.path.abspath(path)]
+        is_removed = len(kept) < len(self._artifacts)
+        self._artifacts = kept
+        return is_removed
+
     def add_python_archive(self, path: str, target_dir: str | None) -> None:
         if not path.endswith(_ARCHIVE_ENDINGS):
             raise UserError(f"add_python_archive: {path!r} must end with one of {', '.join(_ARCHIVE_ENDINGS)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.job_client import JobListener
 from flinkpy.configuration.core_options import EXECUTION_TARGET
 from flinkpy.configuration.options import read_option
@@ -12,6 +13,7 @@ from flinkpy.datastream.explained_programs import ExplainingExecutor, is_explain
 
 if TYPE_CHECKING:
     from flinkpy._proto import job_pb2
+    from flinkpy.client.cluster_client import ClusterClient
     from flinkpy.client.job_client import RemoteJobClient
     from flinkpy.common.job_client import JobClient
     from flinkpy.common.job_execution_result import JobExecutionResult
@@ -45,6 +47,19 @@ class JobSubmitter:
             raise
         self._notify_submitted(JobClient(client), None)
         return client
+
+    def cluster_client(self) -> ClusterClient | None:
+        """Returns a client of the cluster that jobs are submitted to; None if the embedded one has not been started.
+
+        Raises: UnsupportedOperationError if jobs run in a Spark session.
+        """
+        if read_option(self._configuration, EXECUTION_TARGET) == "spark":
+            raise UnsupportedOperationError(
+                "There is no cluster of flinkpy: with 'execution.target' = 'spark' jobs run in a Spark session."
+            )
+        from flinkpy.client.executor import cluster_client
+
+        return cluster_client(self._configuration)
 
     def submit_and_await(self, job_graph: job_pb2.JobGraph) -> JobExecutionResult:
         """Submits a job, and waits for its end unless it is detached.

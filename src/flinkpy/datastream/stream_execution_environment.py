@@ -43,6 +43,7 @@ from flinkpy.graph.transformation import OperatorTransformation
 
 if TYPE_CHECKING:
     from flinkpy._proto import job_pb2
+    from flinkpy.client.cluster_client import ClusterClient
     from flinkpy.common.job_client import JobClient
     from flinkpy.common.job_execution_result import JobExecutionResult
     from flinkpy.datastream.collected_results import ResultsToCome
@@ -379,6 +380,10 @@ class StreamExecutionEnvironment:
             file_path: a module, a package directory or a zip file.
         """
         self._artifacts.add_python_file(file_path)
+
+    def remove_python_file(self, file_path: str) -> bool:
+        """Takes back a file of `add_python_file`. Returns False if there is none with this path. Beyond PyFlink."""
+        return self._artifacts.remove_python_file(file_path)
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
         """Ships an archive to the workers and unpacks it in the working directory of the program's functions.
@@ -752,6 +757,15 @@ class StreamExecutionEnvironment:
             dataset_id: the id of the result, from `CachedDataStream.dataset_id`.
         """
         self.cluster_datasets.invalidate(dataset_id)
+
+    def cluster_client(self) -> ClusterClient | None:
+        """Returns a new client of the cluster that runs the jobs of this environment. Not part of PyFlink's API.
+
+        Returns: None if that is the embedded cluster of the program and no job has started it.
+
+        Raises: UnsupportedOperationError if jobs run in a Spark session.
+        """
+        return self._jobs.cluster_client()
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

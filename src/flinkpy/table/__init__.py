@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flinkpy.table.data_view import DataView, ListView, MapView
     from flinkpy.table.environment_settings import EnvironmentSettings
     from flinkpy.table.explain_detail import ExplainDetail
+    from flinkpy.table.module.module import Module, ModuleEntry
     from flinkpy.table.plan_reference import PlanReference
     from flinkpy.table.schema import Schema
     from flinkpy.table.statement_set import StatementSet
@@ -46,6 +47,8 @@ _LAZY = {
     "FunctionContext": "udf",
     "ListView": "data_view",
     "MapView": "data_view",
+    "Module": "module.module",
+    "ModuleEntry": "module.module",
     "PlanReference": "plan_reference",
     "ResultKind": "table_result",
     "ScalarFunction": "udf",
@@ -72,6 +75,8 @@ __all__ = [
     "FunctionContext",
     "ListView",
     "MapView",
+    "Module",
+    "ModuleEntry",
     "PlanReference",
     "ResultKind",
     "Row",

@@ -36,6 +36,7 @@ from flinkpy.table.connectors.arrow_table import ArrowTableSource
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.environment_settings import EnvironmentSettings
 from flinkpy.table.explain_detail import ExplainDetail
+from flinkpy.table.module.module import Module, ModuleEntry
 from flinkpy.table.plan_reference import PlanReference
 from flinkpy.table.planner.errors import shown_in
 from flinkpy.table.schema import Schema, UnresolvedPhysicalColumn
@@ -84,7 +85,7 @@ class TableEnvironment:
             settings.get_built_in_database_name(),
             catalog_store(settings.get_configuration()),
         )
-        self._functions = FunctionCatalog(self._catalogs, self._is_builtin)
+        self._functions = FunctionCatalog(self._catalogs)
         self._planner: Planner = Planner(
             self._catalogs, self._functions, self._config, parallelism=self._environment.get_parallelism
         )
@@ -98,7 +99,8 @@ class TableEnvironment:
                 self._config,
                 self._planner.bind_type,
                 self._bound_view,
-                self._planner.builtin_functions,
+                self._planner.constant,
+                self._environment,
             )
         )
 
@@ -279,9 +281,6 @@ class TableEnvironment:
 
         return StatementSet(self)
 
-    def _is_builtin(self, name: str) -> bool:
-        return name.upper() in (each.upper() for each in self._planner.builtin_functions())
-
     def _bound_view(self, query: ast.Query) -> tuple[LogicalRowType, str]:
         """Returns the rows of a view's query, and its text."""
         from flinkpy.sql.parser.unparse import unparse
@@ -436,6 +435,31 @@ class TableEnvironment:
 
     def list_functions(self) -> list[str]:
         return sorted({*self._functions.user_functions(), *self._planner.builtin_functions()})
+
+    # -- modules -------------------------------------------------------------------------------------------------------
+
+    def load_module(self, module_name: str, module: Module) -> None:
+        """Loads a module of functions under a name, and uses it behind those in use.
+
+        Raises: ValidationError if the name is taken.
+        """
+        self._functions.modules.load_module(module_name, module)
+
+    def unload_module(self, module_name: str) -> None:
+        """Raises: ValidationError if there is no such module."""
+        self._functions.modules.unload_module(module_name)
+
+    def use_modules(self, *module_names: str) -> None:
+        """Uses these modules in this order. Raises: ValidationError if one is not loaded, or given twice."""
+        self._functions.modules.use_modules(module_names)
+
+    def list_modules(self) -> list[str]:
+        """Returns the names of the used modules in the order of resolution."""
+        return self._functions.modules.list_modules()
+
+    def list_full_modules(self) -> list[ModuleEntry]:
+        """Returns all loaded modules, used ones first."""
+        return [ModuleEntry(*each) for each in self._functions.modules.list_full_modules()]
 
     # -- tables from rows ----------------------------------------------------------------------------------------------
 

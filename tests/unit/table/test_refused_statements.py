@@ -55,7 +55,9 @@ def test_a_part_without_meaning_is_named_with_its_place(tables: TableEnvironment
         ("ANALYZE TABLE o COMPUTE STATISTICS", TableProgramError, "ANALYZE TABLE is not supported for streaming mode"),
         ("BEGIN STATEMENT SET", UnsupportedOperationError, r"BEGIN STATEMENT SET \(at line 1, column 1\)"),
         ("ADD JAR '/x.jar'", UnsupportedOperationError, "no JVM"),
-        ("CREATE FUNCTION f AS 'x' LANGUAGE JAVA USING JAR '/x.jar'", UnsupportedOperationError, "of USING"),
+        ("CREATE FUNCTION f AS 'x' LANGUAGE JAVA USING JAR '/x.jar'", UnsupportedOperationError, "no JVM"),
+        ("CREATE CONNECTION c WITH ('a' = 'b')", UnsupportedOperationError, r"store of connections.*line 1, column 1"),
+        ("SHOW CONNECTIONS", UnsupportedOperationError, "store of connections"),
     ],
 )
 def test_a_statement_that_is_not_executed_says_why(

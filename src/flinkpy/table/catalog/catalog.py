@@ -11,6 +11,7 @@ from typing import Any
 from flinkpy.common.errors import CatalogError
 from flinkpy.table.catalog.catalog_tables import CatalogDatabase, CatalogFunction, CatalogTable, CatalogView
 from flinkpy.table.catalog.identifiers import ObjectPath
+from flinkpy.table.catalog.procedure import Procedure
 
 #: The parts of a partition by name, and its properties.
 PartitionSpec = tuple[tuple[str, str], ...]
@@ -128,6 +129,16 @@ class Catalog(ABC):
 
     def drop_function(self, function_path: ObjectPath, ignore_if_not_exists: bool) -> None:
         raise self._read_only("drop a function")
+
+    # -- procedures ---------------------------------------------------------------------------------------------------
+
+    def list_procedures(self, database_name: str) -> list[str]:
+        """Returns the names of the procedures of a database, which CALL runs."""
+        return []
+
+    def get_procedure(self, procedure_path: ObjectPath) -> Procedure:
+        """Raises: CatalogError if there is no such procedure."""
+        raise CatalogError(f"Procedure {procedure_path} does not exist in catalog {self.name}.")
 
     def _read_only(self, action: str) -> CatalogError:
         return CatalogError(f"Catalog {self.name} ({type(self).__name__}) cannot {action}.")

@@ -49,6 +49,8 @@ class CatalogManager:
         self._current_catalog: str | None = catalog_name
         self._current_database: str | None = database_name
         self._temporary: dict[ObjectIdentifier, CatalogBaseTable] = {}
+        #: The comments of CREATE CATALOG and ALTER CATALOG.
+        self._comments: dict[str, str] = {}
         self.schema_resolver: SchemaResolver | None = None
 
     # -- catalogs and databases ------------------------------------------------------------------------------------
@@ -71,7 +73,7 @@ class CatalogManager:
         if self._is_new(name, ignore_if_exists):
             self._open(name, catalog)
 
-    def create_catalog(self, name: str, options: dict[str, str], ignore_if_exists: bool) -> None:
+    def create_catalog(self, name: str, options: dict[str, str], ignore_if_exists: bool, comment: str = "") -> None:
         """Makes a catalog from the options of CREATE CATALOG, and keeps them in the catalog store.
 
         Raises: ValidationError if the options are wrong; CatalogError if the name is taken.
@@ -80,7 +82,38 @@ class CatalogManager:
             return
         catalog = create_catalog(name, options)
         self._store.store_catalog(name, options)
+        self._comments[name] = comment
         self._open(name, catalog)
+
+    def catalog_options(self, name: str) -> dict[str, str]:
+        """Returns the options of CREATE CATALOG; none for a catalog that a program registered.
+
+        Raises: CatalogError if there is no such catalog.
+        """
+        if name not in self.catalog_names:
+            raise self._no_catalog(name)
+        return dict(self._store.get_catalog(name) or {})
+
+    def catalog_comment(self, name: str) -> str:
+        return self._comments.get(name, "")
+
+    def alter_catalog(self, name: str, options: dict[str, str] | None = None, comment: str | None = None) -> None:
+        """Gives a catalog other options, with which it is made again, or another comment.
+
+        Raises: CatalogError if CREATE CATALOG did not make it; ValidationError if the options are wrong.
+        """
+        if self._store.get_catalog(name) is None:
+            raise CatalogError(f"Catalog {name} does not exist in the catalog store.")
+        if options is not None:
+            catalog = create_catalog(name, options)
+            self._store.remove_catalog(name)
+            self._store.store_catalog(name, options)
+            before = self._catalogs.pop(name, None)
+            if before is not None:
+                before.close()
+            self._open(name, catalog)
+        if comment is not None:
+            self._comments[name] = comment
 
     def _is_new(self, name: str, ignore_if_exists: bool) -> bool:
         if not name:
@@ -104,6 +137,7 @@ class CatalogManager:
         if opened is not None:
             opened.close()
         self._store.remove_catalog(name)
+        self._comments.pop(name, None)
 
     def catalog(self, name: str) -> Catalog | None:
         """Returns a catalog; None if it is unknown. One that is only in the catalog store is made and opened."""

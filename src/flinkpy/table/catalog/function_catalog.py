@@ -1,7 +1,8 @@
 """FunctionCatalog: finds user-defined functions by name, in Flink's order.
 
-An unqualified name is looked up as a temporary system function, a built-in one, a temporary and a permanent function of
-the current database; a qualified name as a temporary and then a permanent function of its database.
+An unqualified name is looked up as a temporary system function, a function of the used modules (the built-in ones are
+those of `core`), a temporary and a permanent function of the current database; a qualified name as a temporary and then
+a permanent function of its database.
 
 Source: org.apache.flink.table.catalog.FunctionCatalog.
 """
@@ -9,7 +10,6 @@ Source: org.apache.flink.table.catalog.FunctionCatalog.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +17,7 @@ from flinkpy.common.errors import CatalogError, ValidationError
 from flinkpy.table.catalog.catalog_manager import CatalogManager
 from flinkpy.table.catalog.catalog_tables import CatalogFunction
 from flinkpy.table.catalog.identifiers import ObjectIdentifier
+from flinkpy.table.module.module_manager import ModuleManager
 from flinkpy.table.udf import (
     AggregateFunction,
     TableAggregateFunction,
@@ -31,12 +32,12 @@ class FunctionCatalog:
 
     Args:
         catalog_manager: the catalogs, and the current one.
-        is_builtin: True for the name of a built-in function.
+        modules: the loaded modules.
     """
 
-    def __init__(self, catalog_manager: CatalogManager, is_builtin: Callable[[str], bool]) -> None:
+    def __init__(self, catalog_manager: CatalogManager, modules: ModuleManager | None = None) -> None:
         self._catalogs = catalog_manager
-        self._is_builtin = is_builtin
+        self.modules = modules or ModuleManager()
         self._system: dict[str, CatalogFunction] = {}
         self._temporary: dict[ObjectIdentifier, CatalogFunction] = {}
 
@@ -47,14 +48,24 @@ class FunctionCatalog:
         """
         if len(name) == 1:
             found = self.temporary_system_function(name[0])
+            if found is None:
+                found = self.modules.get_function(name[0])
             # A built-in function hides those of catalogs.
-            if found is None and not self._is_builtin(name[0]):
+            if found is None and not self.modules.is_builtin(name[0]):
                 found = self.catalog_function(name)
         else:
             found = self.catalog_function(name)
         return None if found is None else _typed(found, ".".join(name))
 
     # -- lookup ------------------------------------------------------------------------------------------------------
+
+    def is_builtin(self, name: str) -> bool:
+        """True if a used module makes the built-in function of this name known."""
+        return self.modules.is_builtin(name)
+
+    def builtin_names(self) -> list[str]:
+        """Returns the names of the functions of the used modules, in order."""
+        return sorted(self.modules.list_functions())
 
     def temporary_system_function(self, name: str) -> Any:
         """Returns the function object, which hides a built-in function of that name; None if there is none."""
@@ -75,6 +86,12 @@ class FunctionCatalog:
                 return None
             found = catalog.get_function(path)
         return load_function(found)
+
+    def is_temporary(self, parts: tuple[str, ...]) -> bool:
+        """True if the name stands for a function that lives as long as the session."""
+        if len(parts) == 1 and parts[0].lower() in self._system:
+            return True
+        return _lower(self._catalogs.qualify(parts)) in self._temporary
 
     def user_functions(self) -> list[str]:
         """Returns the names of all functions that an unqualified name can stand for, without built-in ones."""
@@ -129,6 +146,22 @@ class FunctionCatalog:
             catalog.create_function(identifier.to_object_path(), function, ignore_if_exists)
         except CatalogError as error:
             raise ValidationError(f"Could not create function '{identifier}': {error.message}") from error
+
+    def alter_function(self, parts: tuple[str, ...], function: CatalogFunction, ignore_if_not_exists: bool) -> None:
+        """Replaces a permanent function. Raises: ValidationError if there is none, or a temporary one hides it."""
+        identifier = self._catalogs.qualify(parts)
+        if _lower(identifier) in self._temporary:
+            raise ValidationError(
+                f"Could not alter function '{identifier}'. A temporary function with this name exists: drop it first."
+            )
+        load_function(function)
+        catalog = self._catalogs.catalog_or_error(identifier.catalog_name)
+        path = identifier.to_object_path()
+        if not catalog.function_exists(path):
+            if ignore_if_not_exists:
+                return
+            raise ValidationError(f"Function {identifier} doesn't exist.", details={"function": str(identifier)})
+        catalog.alter_function(path, function, ignore_if_not_exists)
 
     def drop_function(self, parts: tuple[str, ...], ignore_if_not_exists: bool) -> None:
         identifier = self._catalogs.qualify(parts)

@@ -62,6 +62,7 @@ from flinkpy.table.planner.binder.schemas import SchemaBinder
 from flinkpy.table.planner.changelog.determinism import checked_for_determinism
 from flinkpy.table.planner.changelog.inference import infer_changelog_modes
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, changelog_mode
+from flinkpy.table.planner.constant_values import constant_value
 from flinkpy.table.planner.context import PlannerContext
 from flinkpy.table.planner.errors import did_you_mean, invalid
 from flinkpy.table.planner.logical import nodes as rel
@@ -220,6 +221,11 @@ class Planner:
         """Returns the logical plan of a query. Raises: ValidationError, with the place of the culprit."""
         check_supported(query)
         return QueryBinder(self._context()).bind(query)
+
+    def constant(self, node: ast.Expression) -> Any:
+        """Returns the Python value of an expression without columns. Raises: ValidationError if it has some."""
+        queries = QueryBinder(self._context())
+        return constant_value(ExpressionBinder(queries, queries.scope([], None)).bind(node), self.settings)
 
     def scan(self, table: ContextResolvedTable) -> rel.RelNode:
         """Returns the plan that reads a table, which need not be in a catalog."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatchmethod
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import CatalogError, UnsupportedOperationError, ValidationError
 from flinkpy.configuration.execution_options import RUNTIME_MODE
@@ -25,13 +26,20 @@ from flinkpy.table.catalog.catalog_tables import (
     QueryView,
 )
 from flinkpy.table.catalog.function_catalog import FunctionCatalog
+from flinkpy.table.catalog.procedure import ProcedureContext
 from flinkpy.table.schema import Schema
-from flinkpy.table.statements import alterations, listings
+from flinkpy.table.statements import alterations, listings, modules
 from flinkpy.table.statements.declarations import merged_like, options_of, table_of
+from flinkpy.table.statements.jobs import JobStatements
+from flinkpy.table.statements.procedures import call_procedure
 from flinkpy.table.statements.refusals import refusal
+from flinkpy.table.statements.resources import ResourceManager
 from flinkpy.table.statements.table_as_query import schema_as_query
 from flinkpy.table.table_config import TableConfig
 from flinkpy.table.table_result import TableResult
+
+if TYPE_CHECKING:
+    from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,8 @@ class Session:
     Attributes:
         bind_type: makes a logical type from a parsed one.
         bind_query: returns the row type of a query and its text with all names in full.
-        builtin_functions: returns the names of built-in functions.
+        constant: returns the value of an expression without columns.
+        environment: runs the jobs.
     """
 
     catalogs: CatalogManager
@@ -49,7 +58,8 @@ class Session:
     config: TableConfig
     bind_type: Callable[[ast.DataType], LogicalType]
     bind_query: Callable[[ast.Query], tuple[RowType, str]]
-    builtin_functions: Callable[[], list[str]]
+    constant: Callable[[ast.Expression], Any]
+    environment: StreamExecutionEnvironment
 
 
 class StatementExecutor:
@@ -59,6 +69,8 @@ class StatementExecutor:
         self._session = session
         self._catalogs = session.catalogs
         self._functions = session.functions
+        self._jobs = JobStatements(session.environment, session.config.get_local_timezone)
+        self._resources = ResourceManager(session.environment)
         #: The options with which the session began. RESET returns to them.
         self._first_options = session.config.get_configuration().to_dict()
 
@@ -156,15 +168,14 @@ class StatementExecutor:
 
     @execute.register
     def _(self, statement: ast.CreateCatalog) -> TableResult:
-        self._catalogs.create_catalog(statement.name.last, options_of(statement.options), statement.if_not_exists)
+        options = options_of(statement.options)
+        self._catalogs.create_catalog(statement.name.last, options, statement.if_not_exists, statement.comment or "")
         return TableResult.ok()
 
     @execute.register
     def _(self, statement: ast.CreateFunction) -> TableResult:
-        if statement.resources:
-            raise UnsupportedOperationError(
-                "flinkpy does not load the JARs and artifacts of USING: a function in Python is imported by its name."
-            )
+        for each in statement.resources:
+            self._resources.add(each.path)
         function = CatalogFunction(statement.class_name, statement.language or "JAVA")
         parts, exists = statement.name.parts, statement.if_not_exists
         if statement.system:
@@ -232,7 +243,38 @@ class StatementExecutor:
                 changed = replace(known, properties=known.properties | options_of(statement.action.options))
                 catalog.alter_database(name, changed, statement.if_exists)
                 return TableResult.ok()
+            case "CATALOG":
+                return self._alter_catalog(statement)
         raise UnsupportedOperationError(f"flinkpy does not have ALTER {statement.kind} yet")
+
+    def _alter_catalog(self, statement: ast.Alter) -> TableResult:
+        name = statement.name.last
+        match statement.action:
+            case ast.SetOptions(options):
+                changed = self._catalogs.catalog_options(name) | options_of(options)
+                self._catalogs.alter_catalog(name, changed)
+            case ast.ResetOptions(keys):
+                removed = {each.key for each in keys}
+                if not removed:
+                    raise ValidationError("ALTER CATALOG RESET does not support empty key.")
+                if "type" in removed:
+                    raise ValidationError("ALTER CATALOG RESET does not support changing 'type'.")
+                known = self._catalogs.catalog_options(name)
+                kept = {key: value for key, value in known.items() if key not in removed}
+                self._catalogs.alter_catalog(name, kept)
+            case ast.SetComment(comment):
+                self._catalogs.alter_catalog(name, comment=comment)
+        return TableResult.ok()
+
+    @execute.register
+    def _(self, statement: ast.AlterFunction) -> TableResult:
+        if statement.system:
+            raise ValidationError("Alter temporary system function is not supported")
+        if statement.temporary:
+            raise ValidationError("Alter temporary catalog function is not supported")
+        function = CatalogFunction(statement.class_name, statement.language or "JAVA")
+        self._functions.alter_function(statement.name.parts, function, statement.if_exists)
+        return TableResult.ok()
 
     def _alter_table(self, statement: ast.Alter) -> TableResult:
         identifier = self._catalogs.qualify(statement.name.parts)
@@ -321,7 +363,16 @@ class StatementExecutor:
 
     @execute.register
     def _(self, statement: ast.Show) -> TableResult:
-        return listings.show(statement, self._catalogs, self._functions, self._session.builtin_functions)
+        match statement.kind:
+            case "MODULES":
+                return modules.show_modules(self._functions.modules)
+            case "FULL MODULES":
+                return modules.show_full_modules(self._functions.modules)
+            case "JARS":
+                return listings.listed(("jars",), [(each,) for each in self._resources.list()])
+            case "JOBS":
+                return self._jobs.show()
+        return listings.show(statement, self._catalogs, self._functions)
 
     @execute.register
     def _(self, statement: ast.ShowCreate) -> TableResult:
@@ -329,4 +380,39 @@ class StatementExecutor:
 
     @execute.register
     def _(self, statement: ast.Describe) -> TableResult:
-        return listings.describe(statement, self._catalogs)
+        return listings.describe(statement, self._catalogs, self._functions)
+
+    # -- modules, resources, jobs, procedures --------------------------------------------------------------------------
+
+    @execute.register
+    def _(self, statement: ast.LoadModule) -> TableResult:
+        return modules.load_module(statement, self._functions.modules)
+
+    @execute.register
+    def _(self, statement: ast.UnloadModule) -> TableResult:
+        return modules.unload_module(statement, self._functions.modules)
+
+    @execute.register
+    def _(self, statement: ast.UseModules) -> TableResult:
+        return modules.use_modules(statement, self._functions.modules)
+
+    @execute.register
+    def _(self, statement: ast.Jar) -> TableResult:
+        if statement.verb == "ADD":
+            self._resources.add(statement.path)
+        else:
+            self._resources.remove(statement.path)
+        return TableResult.ok()
+
+    @execute.register
+    def _(self, statement: ast.DescribeJob) -> TableResult:
+        return self._jobs.describe(statement)
+
+    @execute.register
+    def _(self, statement: ast.StopJob) -> TableResult:
+        return self._jobs.stop(statement)
+
+    @execute.register
+    def _(self, statement: ast.Call) -> TableResult:
+        context = ProcedureContext(self._session.environment)
+        return call_procedure(statement, self._catalogs, self._session.constant, context)

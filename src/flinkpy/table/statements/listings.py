@@ -11,6 +11,7 @@ from typing import Any
 
 from flinkpy.common.errors import CatalogError, UnsupportedOperationError, ValidationError
 from flinkpy.configuration.redaction import HIDDEN, is_sensitive
+from flinkpy.sql.functions.registry import find_function
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.types.logical_types import VarCharType
 from flinkpy.table.catalog.catalog_manager import CatalogManager
@@ -19,8 +20,10 @@ from flinkpy.table.catalog.function_catalog import FunctionCatalog
 from flinkpy.table.catalog.identifiers import quoted
 from flinkpy.table.catalog.resolved_schema import Column, ComputedColumn, MetadataColumn
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema as Resolved
+from flinkpy.table.planner.errors import did_you_mean
 from flinkpy.table.schema import UnresolvedComputedColumn, UnresolvedMetadataColumn
 from flinkpy.table.statements.alterations import partition_spec
+from flinkpy.table.statements.refusals import no_connections
 from flinkpy.table.table_result import TableResult
 
 
@@ -29,12 +32,7 @@ def listed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> TableResult:
     return TableResult.of_rows(Resolved.physical(*((name, VarCharType()) for name in names)), list(rows))
 
 
-def show(
-    statement: ast.Show,
-    catalogs: CatalogManager,
-    functions: FunctionCatalog,
-    builtin_functions: Callable[[], list[str]],
-) -> TableResult:
+def show(statement: ast.Show, catalogs: CatalogManager, functions: FunctionCatalog) -> TableResult:
     """Returns the names that SHOW asks for, in order."""
     matches = _matcher(statement.like)
     match statement.kind:
@@ -54,9 +52,14 @@ def show(
         case "VIEWS":
             return _names("view name", catalogs.list_views(*_place(statement.container, catalogs)), matches)
         case "FUNCTIONS":
-            return _names("function name", {*functions.user_functions(), *builtin_functions()}, matches)
+            return _names("function name", _functions(statement, catalogs, functions), matches)
         case "USER FUNCTIONS":
-            return _names("function name", functions.user_functions(), matches)
+            return _names("function name", _functions(statement, catalogs, functions, only_users=True), matches)
+        case "PROCEDURES":
+            catalog, database = _given_or_current(statement.container, catalogs)
+            return _names("procedure name", catalogs.catalog_or_error(catalog).list_procedures(database), matches)
+        case "CONNECTIONS":
+            raise no_connections(statement)
         case "COLUMNS":
             assert statement.container is not None
             table = catalogs.get_table_or_error(statement.container.parts)
@@ -69,17 +72,31 @@ def show(
             found = catalogs.catalog_or_error(identifier.catalog_name).list_partitions(identifier.to_object_path())
             kept = [dict(each) for each in found if wanted.items() <= dict(each).items()]
             return listed(("partition name",), [("/".join(f"{k}={v}" for k, v in each.items()),) for each in kept])
-        case "MODULES":
-            return listed(("module name",), [("core",)])
-        case "FULL MODULES":
-            return TableResult.of_rows(
-                Resolved.physical(("module name", VarCharType()), ("used", VarCharType())), [("core", "TRUE")]
-            )
     raise UnsupportedOperationError(f"flinkpy does not have SHOW {statement.kind} yet")
 
 
 def _names(title: str, names: Iterable[str], matches: Callable[[str], bool]) -> TableResult:
     return listed((title,), [(name,) for name in sorted(names) if matches(name)])
+
+
+def _functions(
+    statement: ast.Show, catalogs: CatalogManager, functions: FunctionCatalog, *, only_users: bool = False
+) -> set[str]:
+    """Returns the names of functions: all that an unqualified name can stand for, or those of a database."""
+    if statement.container is not None:
+        catalog, database = _given_or_current(statement.container, catalogs)
+        return set(catalogs.catalog_or_error(catalog).list_functions(database))
+    found = set(functions.user_functions())
+    return found if only_users else found.union(functions.builtin_names())
+
+
+def _given_or_current(container: ast.Identifier | None, catalogs: CatalogManager) -> tuple[str, str]:
+    """Returns the catalog and the database of IN or FROM, or the current ones."""
+    catalog, database = _place(container, catalogs)
+    catalog, database = catalog or catalogs.current_catalog, database or catalogs.current_database
+    if catalog is None or database is None:
+        raise ValidationError("A current database has not been set: name one with IN.")
+    return catalog, database
 
 
 def _place(container: ast.Identifier | None, catalogs: CatalogManager) -> tuple[str | None, str | None]:
@@ -106,8 +123,8 @@ def _matcher(like: ast.ShowLike | None) -> Callable[[str], bool]:
 # -- DESCRIBE ---------------------------------------------------------------------------------------------------------
 
 
-def describe(statement: ast.Describe, catalogs: CatalogManager) -> TableResult:
-    """Returns the columns of a table or view, or the facts of a database or catalog."""
+def describe(statement: ast.Describe, catalogs: CatalogManager, functions: FunctionCatalog) -> TableResult:
+    """Returns the columns of a table or view, or the facts of a function, database or catalog."""
     match statement.kind:
         case "TABLE":
             table = catalogs.get_table_or_error(statement.name.parts)
@@ -123,10 +140,50 @@ def describe(statement: ast.Describe, catalogs: CatalogManager) -> TableResult:
                 rows += [(f"Property {key}", value) for key, value in sorted(database.properties.items())]
             return listed(("info name", "info value"), rows)
         case "CATALOG":
-            catalog_object = catalogs.catalog_or_error(statement.name.last)
-            rows = [("name", catalog_object.name), ("type", type(catalog_object).__name__), ("comment", "")]
+            name = statement.name.last
+            catalog_object, options = catalogs.catalog_or_error(name), catalogs.catalog_options(name)
+            kind = options.get("type") or type(catalog_object).__name__
+            rows = [("name", name), ("type", kind), ("comment", catalogs.catalog_comment(name))]
+            if statement.extended:
+                rows += [(f"option:{key}", _shown(key, value)) for key, value in sorted(options.items())]
             return listed(("info name", "info value"), rows)
+        case "FUNCTION":
+            return _described_function(statement, catalogs, functions)
+        case "CONNECTION":
+            raise no_connections(statement)
     raise UnsupportedOperationError(f"flinkpy does not have DESCRIBE {statement.kind} yet")
+
+
+def _described_function(statement: ast.Describe, catalogs: CatalogManager, functions: FunctionCatalog) -> TableResult:
+    """Source: org.apache.flink.table.operations.DescribeFunctionOperation."""
+    parts = statement.name.parts
+    user = functions.user_function(parts)
+    if user is None and not (len(parts) == 1 and functions.is_builtin(parts[0])):
+        name = ".".join(catalogs.qualify(parts).parts) if len(parts) < 4 else ".".join(parts)
+        raise ValidationError(
+            f"Function {name} doesn't exist{did_you_mean(parts[-1], functions.builtin_names())}",
+            details={"function": parts[-1]},
+        )
+    if user is None:
+        found = find_function(parts[0])
+        assert found is not None
+        rows = [("is system function", "true"), ("is temporary", "false")]
+        kind, is_deterministic = found.kind.name, found.is_deterministic
+        details = [("signature", f"{found.name}({each})") for each in found.signatures]
+    else:
+        is_system = len(parts) == 1 and functions.temporary_system_function(parts[0]) is not None
+        rows = [("is system function", _bool(is_system)), ("is temporary", _bool(functions.is_temporary(parts)))]
+        kind, is_deterministic = user.kind, user.is_deterministic
+        given = user.function
+        named = given if hasattr(given, "__qualname__") else type(given)
+        details = [("class name", f"{named.__module__}.{named.__qualname__}"), ("function language", "PYTHON")]
+    if statement.extended:
+        rows += [("kind", kind), ("is deterministic", _bool(is_deterministic)), *details]
+    return listed(("info name", "info value"), rows)
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _description(table: ContextResolvedTable, rows: list[tuple[Any, ...]]) -> TableResult:
@@ -171,6 +228,10 @@ def _extras(column: Column) -> str | None:
 
 def show_create(statement: ast.ShowCreate, catalogs: CatalogManager) -> TableResult:
     """Returns the statement that creates the object again. Values of secret options are hidden."""
+    if statement.kind == "CATALOG":
+        return TableResult.of_text(_create_catalog(statement.name.last, catalogs))
+    if statement.kind == "CONNECTION":
+        raise no_connections(statement)
     if statement.kind not in ("TABLE", "VIEW"):
         raise UnsupportedOperationError(f"flinkpy does not have SHOW CREATE {statement.kind} yet")
     found = catalogs.get_table_or_error(statement.name.parts)
@@ -183,6 +244,25 @@ def show_create(statement: ast.ShowCreate, catalogs: CatalogManager) -> TableRes
         )
     text = _create_view(found) if is_view else _create_table(found)
     return TableResult.of_text(text)
+
+
+def _create_catalog(name: str, catalogs: CatalogManager) -> str:
+    catalogs.catalog_or_error(name)
+    comment = catalogs.catalog_comment(name)
+    lines = [f"CREATE CATALOG {quoted(name)}"]
+    if comment:
+        lines.append(f"COMMENT {_text(comment)}")
+    return "\n".join([*lines, _with_options(catalogs.catalog_options(name))]) + "\n"
+
+
+def _with_options(options: dict[str, str]) -> str:
+    """Returns WITH (...). Values of secret options are hidden."""
+    texts = [f"  {_text(key)} = {_text(_shown(key, value))}" for key, value in options.items()]
+    return "\n".join(["WITH (", ",\n".join(texts), ")"])
+
+
+def _shown(key: str, value: str) -> str:
+    return HIDDEN if is_sensitive(key) else value
 
 
 def _create_view(found: ContextResolvedTable) -> str:
@@ -223,11 +303,7 @@ def _create_table(found: ContextResolvedTable) -> str:
         lines.append(_distribution(table.distribution))
     if table.partition_keys:
         lines.append(f"PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})")
-    options = [
-        f"  {_text(key)} = {_text(HIDDEN if is_sensitive(key) else value)}" for key, value in table.options.items()
-    ]
-    lines += ["WITH (", ",\n".join(options), ")"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, _with_options(table.options)]) + "\n"
 
 
 def _declared_type(column: Column) -> str:

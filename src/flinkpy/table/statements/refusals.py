@@ -12,17 +12,8 @@ _REFUSED: dict[type[ast.Statement], tuple[str, str]] = {
         "Write EXECUTE STATEMENT SET BEGIN ... END as one statement, or use create_statement_set().",
     ),
     ast.EndStatementSet: ("END", "It belongs to EXECUTE STATEMENT SET BEGIN ... END, which is one statement."),
-    ast.Jar: ("ADD JAR and REMOVE JAR", "There is no JVM; install Python packages instead."),
-    ast.DescribeJob: ("DESCRIBE JOB", "Use the dashboard or `flinkpy list`."),
-    ast.StopJob: ("STOP JOB", "Use `flinkpy stop` or the JobClient of the statement's result."),
-    ast.Call: ("CALL", "Catalogs have no procedures."),
     ast.CreateMaterializedTable: ("CREATE MATERIALIZED TABLE", "Use CREATE TABLE and a job with INSERT."),
     ast.CreateModel: ("CREATE MODEL", "Call the model in a function in Python."),
-    ast.CreateConnection: ("CREATE CONNECTION", "Give the options of the connection to each table."),
-    ast.AlterFunction: ("ALTER FUNCTION", "Use DROP FUNCTION and CREATE FUNCTION."),
-    ast.LoadModule: ("LOAD MODULE", "The module core is always loaded."),
-    ast.UnloadModule: ("UNLOAD MODULE", "The module core is always loaded."),
-    ast.UseModules: ("USE MODULES", "The module core is always used."),
 }
 #: Statements that change rows of a table, and what its sink would have to support for them.
 _ROW_LEVEL: dict[type[ast.Statement], tuple[str, str]] = {
@@ -34,8 +25,9 @@ _ROW_LEVEL: dict[type[ast.Statement], tuple[str, str]] = {
 
 def refusal(statement: ast.Statement, *, is_streaming: bool) -> FlinkError:
     """Returns the error for a statement that is not executed, with its place in the text."""
-    at = statement.position
-    place = f" (at line {at.line}, column {at.column})" if at.line else ""
+    if isinstance(statement, ast.CreateConnection):
+        return no_connections(statement)
+    place = _place(statement)
     row_level = _ROW_LEVEL.get(type(statement))
     if row_level is not None:
         action, ability = row_level
@@ -53,6 +45,19 @@ def refusal(statement: ast.Statement, *, is_streaming: bool) -> FlinkError:
         )
     words, advice = _REFUSED.get(type(statement), (type(statement).__name__, ""))
     return UnsupportedOperationError(f"flinkpy does not execute {words}{place}. {advice}".rstrip())
+
+
+def no_connections(statement: ast.Statement) -> UnsupportedOperationError:
+    """Returns the error of a statement about connections, which Flink 2.3 parses and does not execute either."""
+    return UnsupportedOperationError(
+        f"Statements about connections need a store of connections, and there is none{_place(statement)}. Give the "
+        "options of the connection to each table."
+    )
+
+
+def _place(statement: ast.Statement) -> str:
+    at = statement.position
+    return f" (at line {at.line}, column {at.column})" if at.line else ""
 
 
 def _table_name(statement: ast.Statement) -> str:

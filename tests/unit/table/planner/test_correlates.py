@@ -27,6 +27,12 @@ FUNCTIONS["found"] = udf(found, result_type="STRING")
 
 
 class _Functions:
+    def is_builtin(self, name: str) -> bool:
+        return True
+
+    def builtin_names(self) -> list[str]:
+        return []
+
     def user_function(self, name: tuple[str, ...]) -> Any:
         return FUNCTIONS.get(name[-1])
 

@@ -46,6 +46,12 @@ class CountChar:
 
 
 class Functions:
+    def is_builtin(self, name: str) -> bool:
+        return True
+
+    def builtin_names(self) -> list[str]:
+        return []
+
     def user_function(self, name: tuple[str, ...]) -> Any:
         return CountChar() if name == ("count_char",) else None
 

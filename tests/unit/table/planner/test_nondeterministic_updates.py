@@ -25,6 +25,12 @@ class Functions:
         def result_type(arguments: tuple[object, ...]) -> object:
             return arguments[0]
 
+    def is_builtin(self, name: str) -> bool:
+        return True
+
+    def builtin_names(self) -> list[str]:
+        return []
+
     def user_function(self, name: tuple[str, ...]) -> object:
         return self.Lottery() if name == ("lottery",) else None
 

@@ -41,6 +41,14 @@ class FunctionCatalog(Protocol):
         """Returns the user-defined function of this name; None if there is none."""
         ...
 
+    def is_builtin(self, name: str) -> bool:
+        """True if the name stands for a built-in function, as it does while the module `core` is used."""
+        ...
+
+    def builtin_names(self) -> list[str]:
+        """Returns the names of the functions that need no catalog, in order."""
+        ...
+
 
 class FunctionResolver:
     """Looks up user-defined functions first, then built-in ones."""
@@ -54,7 +62,7 @@ class FunctionResolver:
 
     def builtin_names(self) -> list[str]:
         """Returns the names of built-in functions, in order."""
-        return registry.function_names()
+        return registry.function_names() if self._catalog is None else self._catalog.builtin_names()
 
     def user(self, name: ast.Identifier) -> UserFunction | None:
         """Returns the user-defined function of this name; None if there is none."""
@@ -76,13 +84,14 @@ class FunctionResolver:
         found = self._builtin(node.name)
         if found is None or found.kind is not FunctionKind.SCALAR:
             signature = f"{node.name.last}({', '.join(f'<{each.type}>' for each in operands)})"
-            hint = did_you_mean(node.name.last, registry.function_names())
+            hint = did_you_mean(node.name.last, self.builtin_names())
             raise invalid(node, f"No match found for function signature {signature}{hint}")
         return found.call(*operands)
 
-    @staticmethod
-    def _builtin(name: ast.Identifier) -> FunctionDefinition | None:
-        return registry.find_function(name.last) if len(name.parts) == 1 else None
+    def _builtin(self, name: ast.Identifier) -> FunctionDefinition | None:
+        if len(name.parts) != 1 or not (self._catalog is None or self._catalog.is_builtin(name.last)):
+            return None
+        return registry.find_function(name.last)
 
     def is_aggregate(self, name: ast.Identifier) -> bool:
         """True for aggregate functions, and for those that need OVER."""
@@ -121,7 +130,7 @@ class FunctionResolver:
             return user.result_type(types)
         found = self._builtin(node.name)
         if found is None or found.kind is not FunctionKind.AGGREGATE:
-            hint = did_you_mean(node.name.last, registry.function_names())
+            hint = did_you_mean(node.name.last, self.builtin_names())
             raise invalid(node, f"No match found for function signature {node.name.last}{hint}")
         kind = found.infer_type(types, tuple(literal_value(each) for each in operands))
         if not is_grouped or found.name not in _NULL_ONLY_WITHOUT_VALUES:
