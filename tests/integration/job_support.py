@@ -19,7 +19,7 @@ from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common import Configuration
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.states import JobState
-from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream import MapFunction, RuntimeContext, StreamExecutionEnvironment
 from flinkpy.rpc.health_check import Health, check_health
 from flinkpy.rpc.sync_client import SyncGateway
 from flinkpy.security import SecurityContext
@@ -127,6 +127,28 @@ class Gate:
 
     def open(self) -> None:
         Path(self.path).touch()
+
+
+class Together(MapFunction):
+    """An identity function whose subtasks wait in `open` until `number` of them have begun.
+
+    Subtasks of a stage often run one after the other in one slot, because the first has finished before the second slot
+    is offered. With this function, each process with one slot runs one of them. Later attempts do not wait.
+    """
+
+    def __init__(self, directory: Path, number: int = 2) -> None:
+        directory.mkdir()
+        self._directory, self._number = str(directory), number
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        subtask = runtime_context.get_index_of_this_subtask()
+        with open(os.path.join(self._directory, str(subtask)), "w"):
+            pass
+        while len(os.listdir(self._directory)) < self._number:
+            time.sleep(0.01)
+
+    def map(self, value: Any) -> Any:
+        return value
 
 
 def task_threads(cluster: RunningCluster, address: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from clusters import RunningCluster
-from job_support import FIXED_DELAY, Gate, environment, wait_until
+from job_support import FIXED_DELAY, Gate, Together, environment, wait_until
 from test_killed_job_masters import kill_leader, leader_of
 
 from flinkpy.common import Types
@@ -45,11 +45,15 @@ class Noted(MapFunction):
 
 
 def three_stages(env: StreamExecutionEnvironment, notes: Path, gates: list[Gate], output: Path) -> None:
-    """Builds source => reduce => count with two subtasks each. Each stage waits at its gate."""
+    """Builds source => reduce => count with two subtasks each. Each stage waits at its gate.
+
+    Each TaskExecutor runs one subtask of each stage.
+    """
     notes.mkdir(exist_ok=True)
 
     def stage(stream: Any, name: str, gate: Gate) -> Any:
-        return stream.map(Noted(notes, name), output_type=PAIR).map(gate.pass_at((3, 3)), output_type=PAIR)
+        together = stream.map(Noted(notes, name), output_type=PAIR).map(Together(notes.parent / name), output_type=PAIR)
+        return together.map(gate.pass_at((3, 3)), output_type=PAIR)
 
     first = stage(env.from_sequence(0, 9_999).map(lambda x: (x % 10, x), output_type=PAIR), "source", gates[0])
     second = stage(first.key_by(lambda p: p[0]).reduce(min), "reduce", gates[1])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clusters import RunningCluster, StartCluster
-from job_support import FIXED_DELAY, busy_task_executor, environment, wait_until
+from job_support import FIXED_DELAY, Gate, environment
 
 from benchmarks.tpch_sql.tables import QUERIES, TABLES, create_tables, generate, query
 from flinkpy.common.types import RowKind
@@ -100,34 +99,20 @@ def test_an_error_of_a_kernel_in_the_engine_is_that_of_the_kernel(shared_cluster
     assert "DuckDB" not in str(caught.value)
 
 
-class Held:
-    """A function that waits, in its first call, for a file that the test makes."""
-
-    def __init__(self, directory: Path) -> None:
-        self.started, self.go = directory / "started", directory / "go"
-
-    def __call__(self, value: int) -> int:
-        if not self.go.exists():
-            self.started.touch()
-            while not self.go.exists():
-                time.sleep(0.02)
-        return value
-
-
 def test_a_killed_task_executor_changes_nothing_in_the_answer(start_cluster: StartCluster, tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     cluster = start_cluster(2)
     made = StreamTableEnvironment.create(environment(cluster, 1, **FIXED_DELAY), EnvironmentSettings.in_batch_mode())
     made.create_temporary_view("items", made.from_elements([(n, n % 3) for n in range(1000)], ["n", "k"]))
-    held = Held(tmp_path)
-    made.create_temporary_system_function("held", udf(held, result_type=DataTypes.BIGINT()))
+    gate = Gate(tmp_path)
+    made.create_temporary_system_function("held", udf(gate.pass_at(0), result_type=DataTypes.BIGINT()))
     result = made.execute_sql("SELECT k, SUM(held(n)) AS s FROM items GROUP BY k ORDER BY k")
     client = result.get_job_client()
     assert client is not None
     job_id = str(client.get_job_id())
-    wait_until(held.started.exists, "the function is called")
-    os.kill(busy_task_executor(cluster, job_id), signal.SIGKILL)
-    held.go.touch()
+    gate.wait_for_arrival()
+    os.kill(gate.arrivals[0], signal.SIGKILL)
+    gate.open()
     with result.collect() as found:
         assert [tuple(row) for row in found] == [(k, sum(range(k, 1000, 3))) for k in range(3)]
     assert cluster.client.request_job(job_id).num_restarts >= 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from clusters import RunningCluster, StartCluster, running_cluster
-from job_support import FIXED_DELAY, Gate, environment, wait_for_state, wait_until, wait_until_idle
+from job_support import FIXED_DELAY, Gate, Together, environment, wait_for_state, wait_until, wait_until_idle
 
 from flinkpy.common import Encoder, Types, WatermarkStrategy
 from flinkpy.common.errors import JobExecutionError
@@ -284,14 +284,22 @@ def test_results_of_a_lost_process_are_produced_again_and_affected_finished_cons
     assert sorted(written) == list(range(1, 101))
 
 
-def test_without_a_restart_strategy_a_lost_result_fails_the_job(start_cluster: StartCluster, gate: Gate) -> None:
+def test_without_a_restart_strategy_a_lost_result_fails_the_job(
+    start_cluster: StartCluster, gate: Gate, tmp_path: Path
+) -> None:
+    """The killed process has finished one subtask of the second stage, while the other one waits."""
     cluster = start_cluster(num_task_executors=2, slots=1)
     env = batch(cluster, 2)
-    numbers = env.from_sequence(1, 100).map(lambda x: x, Types.LONG())
-    stream = numbers.key_by(lambda x: x % 4).map(gate.pass_at(50), Types.LONG())
+    keyed = env.from_sequence(1, 100).key_by(lambda x: x % 4).map(Together(tmp_path / "together"), Types.LONG())
+    stream = keyed.map(gate.pass_at(50), Types.LONG()).name("second")
     stream.rebalance().map(lambda x: x, Types.LONG()).print()
     client = env.execute_async("lost")
+    job_id = str(client.get_job_id())
     gate.wait_for_arrival()
+    wait_until(
+        lambda: any(has_finished(cluster, job_id, f"second{number}") for number in range(2)),
+        "the other subtask has finished",
+    )
     (waiting,) = gate.arrivals
     other = next(process for process in cluster.task_executors if process.popen.pid != waiting)
     os.kill(other.popen.pid, signal.SIGKILL)
@@ -347,13 +355,15 @@ def test_a_source_subtask_whose_result_is_lost_reads_its_splits_again(
     for number in range(4):
         (inputs / str(number)).write_text("".join(f"{x}\n" for x in range(1 + number * 25, 26 + number * 25)))
     env = batch(cluster, 2, **FIXED_DELAY)
+    # Each process has the result of one subtask of the first stage, and runs one of the second stage.
+    first, second = Together(tmp_path / "first"), Together(tmp_path / "second")
     if is_file:
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(inputs)).build()
         lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").map(int, Types.LONG())
     else:
         lines = env.from_sequence(1, 100).map(lambda x: x, Types.LONG())
-    keyed = lines.name("first").key_by(lambda x: x % 4).map(gate.pass_at(50), Types.LONG()).name("second")
-    texts = keyed.map(str, Types.STRING())
+    keyed = lines.map(first, Types.LONG()).name("first").key_by(lambda x: x % 4)
+    texts = keyed.map(second, Types.LONG()).map(gate.pass_at(50), Types.LONG()).name("second").map(str, Types.STRING())
     texts.sink_to(FileSink.for_row_format(str(files), Encoder.simple_string_encoder()).build())
     job_id = str(env.execute_async("lost").get_job_id())
     gate.wait_for_arrival()
