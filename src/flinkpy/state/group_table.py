@@ -12,7 +12,7 @@ a batch are read from it in one probe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -33,6 +33,7 @@ _MIN_DEAD = 1 << 12
 MAX_WORKING_SET = 1 << 20
 #: The number of changed entries that are written without waiting for a snapshot. This takes some 10 ms.
 _MAX_CHANGED = 1 << 16
+NO_SLOTS = np.empty(0, dtype=np.int64)
 
 
 class EntrySource(Protocol):
@@ -102,6 +103,21 @@ class EntryStore(Protocol):
 
     def delete_groups(self, key_columns: list[pa.Array]) -> None:
         """Deletes all evicted entries of a GroupMap with these keys."""
+        ...
+
+    def next_evicted(self, count: int) -> tuple[list[bytes], list[pa.Array], bool]:
+        """Reads the next entries in a round over all evicted ones.
+
+        Args:
+            count: the maximum number of entries.
+
+        Returns: the entries' keys in the store; the columns of their accumulators, which are outdated for an entry that
+            has changed in memory; and True if the round has ended, so that the next call begins another.
+        """
+        ...
+
+    def delete_evicted(self, keys: list[bytes]) -> list[pa.Array]:
+        """Deletes evicted entries by their keys in the store. Returns the columns that identify them."""
         ...
 
 
@@ -272,6 +288,7 @@ class GroupTable(_Entries):
     def __init__(self, layout: TableLayout, store: EntryStore | None = None) -> None:
         self.maps: list[GroupMap] = []
         super().__init__(layout, list(layout.key_types), store)
+        self._sweep_at = 0
         self._load()
 
     def slots_of(self, key_columns: list[pa.Array]) -> np.ndarray:
@@ -301,6 +318,36 @@ class GroupTable(_Entries):
     def live_slots(self) -> np.ndarray:
         return np.flatnonzero(self.is_live[: self.num_slots])
 
+    def next_live_slots(self, count: int) -> np.ndarray:
+        """Returns the live slots among the next `count` ones, in a round over all entries in memory."""
+        begin, end = self._sweep_at, min(self._sweep_at + count, self.num_slots)
+        self._sweep_at = 0 if end == self.num_slots else end
+        return begin + np.flatnonzero(self.is_live[begin:end])
+
+    def remove_evicted(self, count: int, is_over: Callable[[list[pa.Array]], np.ndarray]) -> bool:
+        """Removes evicted groups among the next `count` ones, in a round over all of them, with their entries in maps.
+
+        Slots stay valid. A group that is in memory and has changed there stays, because its evicted form is outdated.
+
+        Args:
+            is_over: returns bool[n] for the columns of the accumulators: true for the groups to remove.
+
+        Returns: True if the round has ended.
+        """
+        store = self._store
+        if store is None or not store.has_evicted:
+            return True
+        keys, values, has_ended = store.next_evicted(count)
+        over = np.flatnonzero(is_over(values)) if keys else NO_SLOTS
+        if len(over):
+            columns = store.delete_evicted([keys[index] for index in over.tolist()])
+            if self.maps:
+                slots = self._slots_of(columns)
+                is_live = self.is_live.take(slots)
+                has_changed = is_live & ~is_over(self.values(slots))
+                self.remove(slots[~has_changed])
+        return has_ended
+
     def keys_of(self, slots: np.ndarray) -> list[pa.Array]:
         """Returns the key columns of these slots."""
         return self._keys.take(slots)
@@ -318,6 +365,8 @@ class GroupTable(_Entries):
         live = self.live_slots()
         new_slots = np.full(self.num_slots, -1, dtype=np.int64)
         new_slots[live] = np.arange(len(live))
+        # Slots keep their order, so the round goes on with the same entry.
+        self._sweep_at = int(np.searchsorted(live, self._sweep_at))
         values = self._keys.take(live)
         self._keys = KeySlots(self._key_types)
         if len(live):

@@ -10,7 +10,7 @@ The keys of the journal's entries begin with a tag that no encoded key has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +59,10 @@ class RocksDBEntryStore:
         self._is_evicted = np.zeros(0, dtype=bool)
         self._end = 0
         self.has_evicted = any(self._has_evicted_in(key_group) for key_group in self._key_groups)
+        #: The round over evicted entries: the place of its key group, the next key there, and if there are entries.
+        self._round_at = 0
+        self._round_key: bytes | None = None
+        self._round_found = False
 
     def _has_evicted_in(self, key_group: int) -> bool:
         prefix = self._codec.prefix(key_group)
@@ -105,7 +109,7 @@ class RocksDBEntryStore:
         return rows, values
 
     def evict(self, entries: EntrySource, slots: np.ndarray) -> None:
-        self.has_evicted = True
+        self.has_evicted = self._round_found = True
         changed = slots[self._journal.has(slots)]
         values = self._rows.encode_values(entries.values(changed))
         self._database.write(in_order(self._encoded(entries.identity(changed)), values))
@@ -117,6 +121,27 @@ class RocksDBEntryStore:
         for prefix in self._rows.encode_prefixes(self._codec, key_columns, self._max_parallelism):
             found += [key for key, _ in self._database.scan(prefix, after_prefix(prefix))]
         self._database.write((key, None) for key in sorted(found))
+
+    def next_evicted(self, count: int) -> tuple[list[bytes], list[pa.Array], bool]:
+        pairs: list[Pair] = []
+        while len(pairs) < count and self._round_at < len(self._key_groups):
+            prefix = self._codec.prefix(self._key_groups[self._round_at])
+            first = self._round_key or prefix + bytes([_JOURNAL_TAG + 1])
+            pairs += islice(self._database.scan(first, after_prefix(prefix)), count - len(pairs))
+            if len(pairs) == count:
+                self._round_key = pairs[-1][0] + b"\0"
+            else:
+                self._round_at, self._round_key = self._round_at + 1, None
+        self._round_found |= bool(pairs)
+        has_ended = self._round_at == len(self._key_groups)
+        if has_ended:
+            self.has_evicted, self._round_at, self._round_found = self._round_found, 0, False
+        return [key for key, _ in pairs], self._rows.decode_values([data for _, data in pairs]), has_ended
+
+    def delete_evicted(self, keys: list[bytes]) -> list[pa.Array]:
+        # An entry in memory whose flag says that it is evicted may lose it here: then its key is deleted twice.
+        self._database.write((key, None) for key in keys)
+        return self._rows.decode_keys(keys)
 
     def _encoded(self, columns: list[pa.Array]) -> list[bytes]:
         return self._rows.encode_keys(self._codec, columns, self._max_parallelism)
