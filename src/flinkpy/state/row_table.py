@@ -588,13 +588,19 @@ class RowTable:
 
     def after_batch(self, num_records: int) -> None:
         """Does work that is spread over batches: removes expired rows among the next ones, in a round over all."""
-        if not self.layout.ttl_ms:
-            return
+        if self.layout.ttl_ms:
+            rows = self.next_rows(num_records)
+            self.remove(rows[~self._alive(rows)])
+
+    def next_rows(self, num_records: int) -> np.ndarray:
+        """Returns the next rows of a round over all of them: some for each record of a batch. It is not a long search.
+
+        A round ends although each record may add a row.
+        """
         count = max(_MIN_SWEEP, _SWEEP_PER_ROW * num_records)
         rows = np.arange(self._sweep_at, min(self._sweep_at + count, self._end))
         self._sweep_at = 0 if self._sweep_at + count >= self._end else self._sweep_at + count
-        rows = rows[self._slot.take(rows) != NONE]
-        self.remove(rows[~self._alive(rows)])
+        return rows[self._slot.take(rows) != NONE] if self._is_changed else rows
 
     # -- snapshots, by the backend -----------------------------------------------------------------------------------
 

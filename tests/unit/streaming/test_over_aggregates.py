@@ -137,6 +137,46 @@ def test_running_results_of_idle_partitions_begin_anew() -> None:
         assert [change[6] for change in subtasks.output] == [1, 2, 3, 1]
 
 
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize(
+    ("frame", "called"), [((True, -5, 0), call("SUM", 2)), ((False, None, 0), call("LAG", 2))], ids=["rows", "lag"]
+)
+def test_the_last_rows_of_idle_partitions_expire(frame: Any, called: AggregateCall, backend: str) -> None:
+    is_lag = called.function == "LAG"
+    expiring = spec(_ROWTIME, frame, called, state_ttl_ms=100)
+    with TableSubtasks(expiring, configuration={"state.backend.type": backend}) as subtasks:
+
+        def emit(key: str, time: int) -> Any:
+            subtasks.process([("+I", key, at(time), time, 1, 1)])
+            subtasks.watermark(time)
+            return subtasks.output[-1][6]
+
+        assert emit("a", 1) == (None if is_lag else 1)
+        subtasks.advance(60)
+        assert emit("a", 2) == (1 if is_lag else 3)
+        subtasks.restart(1)
+        subtasks.advance(60)
+        assert emit("b", 3) == (None if is_lag else 3)
+        # Rows that wait for the watermark keep their partition.
+        subtasks.process([("+I", "a", at(5), 5, 1, 1)])
+        subtasks.advance(200)
+        subtasks.watermark(5)
+        assert subtasks.output[-1][6] == (2 if is_lag else 8)
+        subtasks.advance(100)
+        assert emit("c", 6) == (None if is_lag else 6)
+        assert subtasks.subtasks[0].operator._rows.size == 1
+        assert emit("a", 7) == (None if is_lag else 7)
+
+
+@pytest.mark.parametrize("frame", [(True, -5, 0), (False, -500, 0)], ids=["rows", "range"])
+def test_rows_of_processing_time_expire_only_in_frames_of_rows(frame: Any) -> None:
+    with TableSubtasks(spec(_PROCTIME, frame, call("SUM", 2), state_ttl_ms=100)) as subtasks:
+        for step in (60, 100, 0):
+            subtasks.process([("+I", "a", None, 1, 1, 1)])
+            subtasks.advance(step)
+        assert [change[6] for change in subtasks.output] == ([1, 2, 1] if frame[0] else [1, 2, 3])
+
+
 def test_an_update_changes_the_results_of_other_rows() -> None:
     retracting = spec(_LONG, (True, -1, 0), call("SUM", 2), needs_retraction=True)
     with TableSubtasks(retracting) as subtasks:

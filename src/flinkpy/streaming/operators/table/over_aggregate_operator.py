@@ -16,8 +16,6 @@ RowTimeRangeBoundedPrecedingFunction, ProcTimeRowsBoundedPrecedingFunction, NonT
 Differs: for other columns the changelog is folded per batch, and bounded frames are allowed, which Flink refuses. Rows
 of one millisecond of processing time that come in different batches are not in the RANGE of the earlier ones. For
 bounded RANGE a row behind the watermark is late; Flink takes it until a later row of its partition has been emitted.
-In the order of time, `table.exec.state.ttl` does not remove the rows that bounded ROWS and LAG keep: the last ones of
-each partition stay.
 """
 
 from __future__ import annotations
@@ -59,6 +57,7 @@ from flinkpy.streaming.operators.table.changelog import (
 from flinkpy.streaming.operators.table.group_expiry import UPDATED, GroupExpiry
 from flinkpy.streaming.operators.table.late_rows import LateRows
 from flinkpy.streaming.operators.table.over_frames import lag_offset, over_results
+from flinkpy.streaming.operators.table.partition_expiry import USED, PartitionExpiry
 from flinkpy.streaming.operators.table.time_columns import event_times
 
 if TYPE_CHECKING:
@@ -110,6 +109,7 @@ class OverAggregateOperator(KeyedStateOperator):
         self._framed = [] if self._is_updating else [i for i in range(len(self._calls)) if i not in self._running]
         self._handler: AggregateHandler | None = None
         self._expiry: GroupExpiry | None = None
+        self._partition_expiry: PartitionExpiry | None = None
         #: The number of rows that LAG looks back.
         self._look_back = 0
         #: True if a partition always has the last row that was emitted, and only rows up to it are late.
@@ -147,10 +147,17 @@ class OverAggregateOperator(KeyedStateOperator):
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
-        ints = () if self._is_updating else (_TIME, _IS_DONE)
-        ttl_ms = self._spec.state_ttl_ms if self._is_updating else 0
-        layout = RowLayout(tuple(self._schema.types), self._partition, None, ints, ttl_ms)
+        ints: tuple[str, ...] = () if self._is_updating else (_TIME, _IS_DONE)
+        ttl_ms = self._spec.state_ttl_ms
+        # Rows that only frames of RANGE keep are removed when they have left them.
+        has_idle_partitions = bool(ttl_ms) and any(_keeps_last_rows(*self._calls[place]) for place in self._framed)
+        if has_idle_partitions:
+            ints = (*ints, USED)
+        layout = RowLayout(tuple(self._schema.types), self._partition, None, ints, ttl_ms if self._is_updating else 0)
         self._rows = self.backend.row_table("rows", layout)
+        if has_idle_partitions:
+            clock = self.context.processing_time_service
+            self._partition_expiry = PartitionExpiry(self._rows, _IS_DONE, ttl_ms, clock)
         if self._is_event_time:
             rows = self._rows.live_rows()
             is_done = self._rows.ints(_IS_DONE, rows) == 1
@@ -184,6 +191,7 @@ class OverAggregateOperator(KeyedStateOperator):
         """Keeps rows until the watermark passes them."""
         position = self._spec.windows[0].order[0].column
         times = event_times(columns.column(position), columns.schema.names[position], self.context)
+        self._expire_partitions(columns)
         arrays, times = self._late_rows.without(self._late(columns, times), columns.columns, times)
         self._waiting.append(self._add(arrays, times, is_done=False))
 
@@ -213,8 +221,14 @@ class OverAggregateOperator(KeyedStateOperator):
 
     def _add(self, arrays: list[pa.Array], times: np.ndarray, is_done: bool) -> np.ndarray:
         slots = self._rows.slots_of(self._rows.layout.key_columns(arrays))
-        done = np.full(len(times), int(is_done), dtype=np.int64)
-        return self._rows.add(slots, arrays, {_TIME: times, _IS_DONE: done})
+        ints = {_TIME: times, _IS_DONE: np.full(len(times), int(is_done), dtype=np.int64)}
+        if self._partition_expiry is not None:
+            ints[USED] = self._partition_expiry.now(len(times))
+        return self._rows.add(slots, arrays, ints)
+
+    def _expire_partitions(self, columns: pa.RecordBatch) -> None:
+        if self._partition_expiry is not None:
+            self._partition_expiry.expire(self._rows.layout.key_columns(columns.columns))
 
     def process_watermark(self, watermark: Watermark) -> None:
         if self._is_event_time:
@@ -232,11 +246,14 @@ class OverAggregateOperator(KeyedStateOperator):
         columns = self._taken(due)
         if self._framed:
             self._rows.set_ints(_IS_DONE, due, np.ones(len(due), dtype=np.int64))
+            if self._partition_expiry is not None:
+                self._rows.set_ints(USED, due, self._partition_expiry.now(len(due)))
         else:
             self._rows.remove(due)
         self._emit_results(columns, times, due, now)
 
     def _emit_now(self, columns: pa.RecordBatch, times: np.ndarray) -> None:
+        self._expire_partitions(columns)
         rows = self._add(columns.columns, times, is_done=True) if self._framed else _NO_ROWS
         self._emit_results(columns, times, rows, int(times[0]))
 
@@ -396,6 +413,11 @@ def _is_running(window: OverWindow, call: AggregateCall) -> bool:
     """True if the result of a row in the order of time is a running result of its partition."""
     function = call.function.upper()
     return function in _RANKS or (window.lower is None and function != "LAG")
+
+
+def _keeps_last_rows(window: OverWindow, call: AggregateCall) -> bool:
+    """True if the last rows of each partition are in a frame of its next row, however old they are."""
+    return window.is_rows or call.function.upper() == "LAG"
 
 
 def _as_aggregate(call: AggregateCall, is_first: int) -> AggregateCall:
