@@ -85,6 +85,32 @@ def test_windows_close_with_the_watermark(tables: TableEnvironment) -> None:
     assert summary == [(0, 2, "3.50"), (10, 2, "7.25"), (20, 1, "None")]
 
 
+def test_nested_values_are_keys_of_groups_and_of_distinct_values(tables: TableEnvironment) -> None:
+    found = final(
+        tables,
+        """
+        SELECT a, m, COUNT(*) AS n, COUNT(DISTINCT r) AS prices
+        FROM (
+          SELECT ARRAY[item] AS a, ROW(item, price > 1) AS r,
+            CASE WHEN id > 2 THEN MAP['i', item, 'k', 'x'] ELSE MAP['k', 'x', 'i', item] END AS m
+          FROM orders)
+        GROUP BY a, m
+        """,
+    )
+    shown = sorted((row["a"], sorted(row["m"]), row["n"], row["prices"]) for row in found)
+    assert shown == [
+        ([item], [("i", item), ("k", "x")], n, k) for item, n, k in [("", 1, 1), ("apple", 2, 2), ("pear", 2, 2)]
+    ]
+    found = final(
+        tables,
+        """
+        SELECT COUNT(DISTINCT ARRAY[item]) AS items, COLLECT(DISTINCT ROW(item)) AS collected
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY window_start, window_end
+        """,
+    )
+    assert [(row["items"], len(row["collected"])) for row in found] == [(3, 3)]
+
+
 def test_an_insert_writes_a_table_that_another_query_reads(tables: TableEnvironment, tmp_path: Path) -> None:
     tables.execute_sql(
         f"""

@@ -47,6 +47,7 @@ def _call(function: str, argument: int | None = None, kind: lt.LogicalType | Non
     return AggregateCall(function, () if argument is None else (argument,), kind, name, **more)
 
 
+_LONG = lt.BigIntType()
 _ADDITIVE = [
     _call("COUNT"),
     _call("COUNT", filter_index=_FLAG),
@@ -304,3 +305,35 @@ def test_rows_without_grouping_are_one_group(changes: list[Change], cuts: list[i
     actual = _run(spec, changes, cuts, restart_at, (1, 1), {})
 
     assert actual == grouped_changelog(changes, (), _ADDITIVE, _TYPES)
+
+
+_NESTED = type_info(items=lt.ArrayType(lt.BigIntType()), counts=lt.MapType(lt.VarCharType(), lt.BigIntType()), n=_LONG)
+_ITEMS = st.none() | st.lists(st.none() | st.integers(0, 1), max_size=2)
+_COUNTS = st.none() | st.permutations([("x", 1), ("y", 2)]).map(dict) | st.just({"x": 1})
+
+
+@pytest.mark.parametrize("configuration", _BACKENDS, ids=["heap", "rocksdb"])
+@settings(deadline=None, max_examples=5)
+@given(st.lists(st.tuples(_ITEMS, _COUNTS, st.integers(0, 3)), max_size=20), _CUTS, st.integers(0, 20), _PARALLELISM)
+def test_groups_of_nested_values_are_those_of_equal_values(
+    configuration: dict[str, str], rows: list[Any], cuts: list[int], restart_at: int, parallelism: tuple[int, int]
+) -> None:
+    calls = [_call("COUNT"), AggregateCall("COUNT", (1,), _LONG, "maps", is_distinct=True)]
+    output = type_info(items=_NESTED.row_type.fields[0].type, **{call.name: call.type for call in calls})
+    spec = GroupAggregateSpec(
+        FieldKeySelector(("items",)),
+        grouping=(0,),
+        aggregates=tuple(calls),
+        input_types=(_NESTED,),
+        output_type=output,
+        needs_retraction=False,
+        generate_update_before=True,
+    )
+    with _forms(False, working_set=3):
+        actual = _run(spec, [("+I", *row) for row in rows], cuts, restart_at, parallelism, configuration)
+
+    expected: dict[Any, list[Any]] = {}
+    for items, counts, _ in rows:
+        expected.setdefault(repr(items), []).append(None if counts is None else frozenset(counts.items()))
+    final = {repr(change[1]): change[2:] for change in actual}
+    assert final == {key: (len(maps), len({*maps} - {None})) for key, maps in expected.items()}

@@ -34,6 +34,7 @@ import pyarrow as pa
 from flinkpy.common.time import Instant
 from flinkpy.records.key_identity import TypedKey, python_scalar, refusal, user_key
 from flinkpy.records.namespaced_key import NamespacedKey
+from flinkpy.records.nested_values import nested_values
 from flinkpy.records.numpy_dtypes import numpy_dtype
 
 _MASK = (1 << 64) - 1
@@ -439,7 +440,7 @@ def _hash64_values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
     if types.is_struct(kind) and kind.num_fields:
         fields = [_hash64_column(field) for field in column.flatten()]
         return _combine_vectors(fields, len(column))
-    return _hash64_list(column.to_pylist())
+    return _hash64_list(nested_values(column) if types.is_nested(kind) else column.to_pylist())
 
 
 def _numbers(column: pa.Array, dtype: Any) -> np.ndarray:

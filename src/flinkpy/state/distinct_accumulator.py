@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.state.accumulators import Accumulator, FrozenColumns, _grown, _without_nulls
 from flinkpy.state.int_slots import IntSlots
 from flinkpy.state.key_slots import KeySlots
@@ -25,8 +24,6 @@ class DistinctCountAccumulator(Accumulator):
 
     def __init__(self, value_type: pa.DataType) -> None:
         kind = value_type.value_type if pa.types.is_dictionary(value_type) else value_type
-        if pa.types.is_nested(kind):
-            raise UnsupportedOperationError(f"COUNT_DISTINCT needs a column that is not nested, not {value_type}")
         self._value_type = kind
         #: Times are stored as numbers, because a Python datetime has no nanoseconds.
         self._stored_type = _number_type(kind)

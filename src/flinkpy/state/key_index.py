@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkpy.records.key_hash import hash_binary_column, mix_words
+from flinkpy.records.nested_values import nested_texts
 from flinkpy.state.growing import with_room
 from flinkpy.state.pickling import dumps
 from flinkpy.state.row_kernels import EMPTY, REMOVED, RowKernels, kernels, new_slots
@@ -76,6 +77,8 @@ class KeyWords:
             pairs = [self._text_words(column)]
         elif pa.types.is_struct(kind):
             pairs = [pair for field in column.flatten() for pair in self._column_words(field)]
+        elif pa.types.is_nested(kind):
+            pairs = [self._text_words(nested_texts(column))]
         else:
             pairs = [self._text_words(pa.array([dumps(value) for value in column.to_pylist()], pa.binary()))]
         if column.null_count:

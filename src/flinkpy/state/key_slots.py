@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.records.nested_values import nested_texts
 from flinkpy.state.int_slots import IntSlots
 from flinkpy.state.key_index import KeyIndex, KeyWords
 
@@ -169,9 +169,10 @@ def _encoder(arrow_type: pa.DataType, zeros_are_one: bool) -> Any:
         return lambda column: column.view(pa.int32()).to_numpy().astype(np.int64)
     if types.is_temporal(arrow_type) and arrow_type.bit_width == 64:
         return lambda column: column.view(pa.int64()).to_numpy()
+    encoder = _DictionaryEncoder()
     if types.is_nested(arrow_type):
-        raise UnsupportedOperationError(f"a column of type {arrow_type} cannot be a key")
-    return _DictionaryEncoder()
+        return lambda column: encoder(nested_texts(column))
+    return encoder
 
 
 def _float_codes(column: pa.Array, zeros_are_one: bool) -> np.ndarray:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import InternalError
-from flinkpy.common.types import Row, RowKind
+from flinkpy.common.types import RowKind
+from flinkpy.records.nested_values import nested_texts
 
 _ADDS = (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value)
 
@@ -71,17 +71,8 @@ def _codes(rows: pa.Table) -> np.ndarray:
 
 
 def _codes_of(column: pa.ChunkedArray) -> np.ndarray:
-    if pa.types.is_nested(column.type):
-        known: dict[Any, int] = {}
-        return np.array([known.setdefault(_key(value), len(known)) for value in column.to_pylist()], np.int64)
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    values = column.combine_chunks()
+    if pa.types.is_nested(values.type):
+        values = nested_texts(values)
+    encoded = values.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _key(value: Any) -> Any:
-    """Returns a hashable form of a value in which equal values are equal."""
-    if isinstance(value, (Row, list, tuple)):
-        return tuple(map(_key, value))
-    if isinstance(value, dict):
-        return frozenset((_key(key), _key(each)) for key, each in value.items())
-    return "NaN" if isinstance(value, float) and value != value else value

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.records.key_hash import hash_columns, key_groups
+from flinkpy.records.nested_values import nested_array, nested_values
 from flinkpy.records.numpy_dtypes import numpy_dtype
 from flinkpy.state.accumulators import Accumulator
 from flinkpy.state.aggregate_table import AggregateTable, TableLayout
@@ -149,11 +150,15 @@ def _plain_type(kind: pa.DataType) -> pa.DataType | None:
 
 def _key_values(column: pa.Array) -> list[Any]:
     """Returns Python values. Times become numbers, because a Python datetime has no nanoseconds."""
+    if pa.types.is_nested(column.type):
+        return nested_values(column)
     plain = _plain_type(column.type) if pa.types.is_temporal(column.type) else None
     return (column if plain is None else column.view(plain)).to_pylist()  # type: ignore[no-any-return]
 
 
 def _key_array(values: Any, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_nested(kind):
+        return nested_array(list(values), kind)
     plain = _plain_type(kind) if pa.types.is_temporal(kind) else None
     return pa.array(values, kind) if plain is None else pa.array(values, plain).view(kind)
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkpy.records.batch import Batch
+from flinkpy.records.nested_values import nested_texts
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 
@@ -30,7 +31,7 @@ def has_changed(results: list[pa.Array], old: np.ndarray, new: np.ndarray) -> np
 
 def _differs(left: pa.Array, right: pa.Array) -> np.ndarray:
     if pa.types.is_nested(left.type):
-        return np.array([one != other for one, other in zip(left.to_pylist(), right.to_pylist())], dtype=bool)
+        left, right = nested_texts(left), nested_texts(right)
     differs = pc.not_equal(left, right)
     if differs.null_count:
         differs = pc.coalesce(differs, pc.xor(left.is_valid(), right.is_valid()))

@@ -18,6 +18,7 @@ from flinkpy.common.errors import InternalError
 from flinkpy.graph.table_specs import FinalRowsSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
+from flinkpy.records.nested_values import nested_texts
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.table.order_codes import order_codes
@@ -95,13 +96,12 @@ class FinalRowsOperator(StreamOperator):
 
 def _groups(table: pa.Table) -> np.ndarray:
     """Returns int64[n]: equal numbers for equal rows, ascending from 0."""
-    if any(pa.types.is_nested(each.type) for each in table.schema):
-        numbers: dict[Any, int] = {}
-        keys = zip(*(map(repr, column.to_pylist()) for column in table.columns))
-        return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), dtype=np.int64)
     codes = np.zeros(table.num_rows, dtype=np.int64)
     for column in table.columns:
-        encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+        values = column.combine_chunks()
+        if pa.types.is_nested(values.type):
+            values = nested_texts(values)
+        encoded = pc.dictionary_encode(values, null_encoding="encode")
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
         both = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)

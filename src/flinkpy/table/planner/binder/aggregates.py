@@ -16,7 +16,6 @@ from flinkpy.sql.functions.user_aggregates import UserAggregateFunction
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import AggregateCall, InputRef, RexCall, RexNode, rewrite, walk
 from flinkpy.sql.types import logical_types as lt
-from flinkpy.sql.types.families import CONSTRUCTED
 from flinkpy.table.planner.binder.expressions import RANK_FUNCTIONS, ExpressionBinder
 from flinkpy.table.planner.binder.functions import FunctionResolver
 from flinkpy.table.planner.binder.json_calls import json_aggregate
@@ -64,17 +63,6 @@ def _calls_aggregate(functions: FunctionResolver, node: ast.Node) -> bool:
     if isinstance(node, ast.FunctionCall) and node.over is None and functions.is_aggregate(node.name):
         return True
     return any(_calls_aggregate(functions, child) for child in node.children())
-
-
-def _check_comparable(value: RexNode, node: ast.Expression, clause: str) -> None:
-    """Raises: ValidationError if groups cannot be told apart by this value, because its type is nested."""
-    if value.type.root in CONSTRUCTED:
-        shown = f" '{'.'.join(node.parts)}'" if isinstance(node, ast.Identifier) else ""
-        raise invalid(
-            node,
-            f"{clause} does not support the type {value.type} of the expression{shown}; use its elements, or "
-            "CAST it to STRING",
-        )
 
 
 class AggregateBinder:
@@ -150,9 +138,7 @@ class AggregateBinder:
             return None
         if _calls_aggregate(self._functions, node):
             raise invalid(node, "Aggregate expression is illegal in GROUP BY clause")
-        value = self._inner.bind(node)
-        _check_comparable(value, node, "GROUP BY")
-        return self._column(value, node)
+        return self._column(self._inner.bind(node), node)
 
     def _bind_window(self, node: ast.FunctionCall) -> None:
         if self._window is not None:
@@ -326,9 +312,6 @@ class AggregateBinder:
         if name == "COUNT" and node.quantifier != "DISTINCT" and all(not each.type.nullable for each in values):
             values = []
         written = [each for each in node.arguments if not isinstance(each, ast.Star)]
-        if node.quantifier == "DISTINCT":
-            for value, each in zip(values, written, strict=True):
-                _check_comparable(value, each, f"{name}(DISTINCT ...)")
         places = tuple(self._column(value, each) for value, each in zip(values, written, strict=False))
         filter_index = None
         if node.filter is not None:
