@@ -279,3 +279,15 @@ def test_a_table_is_created_and_replaced_by_queries(tables: TableEnvironment, tm
     assert rows(tables, "SELECT id, note FROM kept WHERE id = 3") == [[3.0, ""]]
     tables.execute_sql(f"REPLACE TABLE kept {options('second')} AS SELECT id AS n FROM kept WHERE id < 3").wait()
     assert sorted(rows(tables, "SELECT n FROM kept")) == [[1.0], [2.0]]
+
+
+def test_a_multi_join_has_the_rows_of_a_chain_of_joins(tables: TableEnvironment) -> None:
+    query = """
+        SELECT a.id, b.id AS other, c.n FROM orders a
+        LEFT JOIN (SELECT * FROM orders WHERE price < 2) b ON a.item = b.item
+        LEFT JOIN (SELECT item, COUNT(*) AS n FROM orders GROUP BY item) c ON c.item = b.item
+    """
+    expected = sorted(map(str, final(tables, query)))
+    tables.get_config().set("table.optimizer.multi-join.enabled", "true")
+    assert "MultiJoin(commonJoinKey=[item], joinTypes=[LEFT, LEFT]" in tables.explain_sql(query)
+    assert sorted(map(str, final(tables, query))) == expected

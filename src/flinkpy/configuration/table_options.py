@@ -132,6 +132,12 @@ AGG_PHASE_STRATEGY = enum_option(
     "AUTO",
     "Whether a GROUP BY with mini-batches aggregates rows before the exchange, too. AUTO: if its functions allow it.",
 )
+MULTI_JOIN_ENABLED = bool_option(
+    "table.optimizer.multi-join.enabled",
+    False,
+    "Whether one operator computes a chain of inner and left joins over one key, without state for the results in "
+    "between. The hint MULTI_JOIN asks for it for the joins of some tables.",
+)
 DISTINCT_AGG_SPLIT_ENABLED = bool_option(
     "table.optimizer.distinct-agg.split.enabled",
     False,

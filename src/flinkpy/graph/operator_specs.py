@@ -341,11 +341,16 @@ class KeyedBroadcastProcessSpec(KeyedSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyedTwoInputSpec(OperatorSpec):
-    """The base class of joins. Both inputs are partitioned by key. `key_selectors`: those of input 0 and input 1."""
+class KeyedMultipleInputSpec(OperatorSpec):
+    """The base class of operators whose inputs are all partitioned by key. `key_selectors`: one per input."""
 
-    key_selectors: tuple[Any, Any]
+    key_selectors: tuple[Any, ...]
     key_type: Any = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTwoInputSpec(KeyedMultipleInputSpec):
+    """The base class of joins of two inputs."""
 
 
 @dataclass(frozen=True, slots=True)

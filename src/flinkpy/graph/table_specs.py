@@ -13,7 +13,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any
 
-from flinkpy.graph.operator_specs import KeyedSpec, KeyedTwoInputSpec, OperatorSpec
+from flinkpy.graph.operator_specs import KeyedMultipleInputSpec, KeyedSpec, KeyedTwoInputSpec, OperatorSpec
 from flinkpy.sql.rex import AggregateCall, RexNode, UserFunctionCall
 from flinkpy.sql.session_settings import DEFAULT_SETTINGS
 from flinkpy.sql.session_settings import SessionSettings as SessionSettings
@@ -457,6 +457,39 @@ class JoinSpec(KeyedTwoInputSpec):
     left_state_ttl_ms: int = 0
     right_state_ttl_ms: int = 0
     mini_batch: MiniBatch | None = None
+    settings: SessionSettings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
+class MultiJoinStep:
+    """How one input of a MultiJoinSpec is joined with the inputs before it.
+
+    Attributes:
+        join_type: INNER, or LEFT to pad rows without a match.
+        requires: the inputs before it whose row must not be padding, because their key is compared with `=`.
+        condition: the rest of the condition, over the columns of all inputs up to this one; None for none.
+    """
+
+    join_type: JoinType
+    requires: tuple[int, ...] = ()
+    condition: RexNode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MultiJoinSpec(KeyedMultipleInputSpec):
+    """A chain of regular joins over one key: input 0, then each further input with those before it.
+
+    Attributes:
+        keys: for each input, the columns of the key. NULL joins nothing. Without columns all rows have one key.
+        steps: how inputs 1, 2, ... are joined.
+        inputs: the unique keys of each input.
+        state_ttl_ms: for each input; 0 for never.
+    """
+
+    keys: tuple[tuple[int, ...], ...]
+    steps: tuple[MultiJoinStep, ...]
+    inputs: tuple[JoinInput, ...]
+    state_ttl_ms: tuple[int, ...]
     settings: SessionSettings = DEFAULT_SETTINGS
 
 

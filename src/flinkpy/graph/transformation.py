@@ -21,8 +21,8 @@ from flinkpy.graph.operator_specs import (
     ColumnJoinSpec,
     KeyedBroadcastProcessSpec,
     KeyedCoProcessSpec,
+    KeyedMultipleInputSpec,
     KeyedSpec,
-    KeyedTwoInputSpec,
     OperatorSpec,
     SinkSpec,
     SourceSpec,
@@ -102,8 +102,10 @@ class OperatorTransformation(Transformation):
         """The inputs whose records must be partitioned by key."""
         if isinstance(self.spec, ColumnJoinSpec) and self.spec.is_broadcast:
             return ()
-        if isinstance(self.spec, (KeyedCoProcessSpec, KeyedTwoInputSpec)):
+        if isinstance(self.spec, KeyedCoProcessSpec):
             return (0, 1)
+        if isinstance(self.spec, KeyedMultipleInputSpec):
+            return tuple(range(len(self.spec.key_selectors)))
         return (0,) if isinstance(self.spec, KeyedSpec) else ()
 
     @property

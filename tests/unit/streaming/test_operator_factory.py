@@ -14,7 +14,7 @@ TABLES = {
     "two inputs": factory.TWO_INPUT_OPERATORS,
     "function": factory.FUNCTION_OPERATORS,
 }
-BASE_CLASSES = {specs.OperatorSpec, specs.KeyedSpec, specs.KeyedTwoInputSpec}
+BASE_CLASSES = {specs.OperatorSpec, specs.KeyedSpec, specs.KeyedMultipleInputSpec, specs.KeyedTwoInputSpec}
 
 
 def spec_types() -> set[type]:

@@ -10,12 +10,12 @@ from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph import table_specs as specs
-from flinkpy.graph.operator_specs import KeyedTwoInputSpec, OperatorSpec
+from flinkpy.graph.operator_specs import KeyedMultipleInputSpec, KeyedTwoInputSpec, OperatorSpec
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
 #: The operator classes, or functions that choose one, as `module:name` below this package. They are called with (spec,
-#: input type, context, output, side outputs). Joins of two streams get a pair of input types.
+#: input type, context, output, side outputs). Joins of streams get the types of all inputs.
 TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.StreamInputSpec: "stream_input_operator:StreamInputOperator",
     specs.CalcSpec: "calc_operator:CalcOperator",
@@ -48,6 +48,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.ConstraintEnforcerSpec: "constraint_enforcer_operator:ConstraintEnforcerOperator",
     specs.SortLimitSpec: "rank_operator:create_sort_limit_operator",
     specs.JoinSpec: "join_operator:StreamingJoinOperator",
+    specs.MultiJoinSpec: "multi_join_operator:StreamingMultiJoinOperator",
     specs.TableIntervalJoinSpec: "table_interval_join_operator:TableIntervalJoinOperator",
     specs.TemporalSortSpec: "temporal_sort_operator:TemporalSortOperator",
     specs.WindowRankSpec: "window_rank_operator:WindowRankOperator",
@@ -64,9 +65,11 @@ def create_table_operator(
     path = TABLE_OPERATORS.get(type(spec))
     if path is None:
         raise UnsupportedOperationError(f"operator {context.name}: flinkpy has no {type(spec).__name__} operator yet")
-    input_types: Any = (*spec.input_types, None, None)[:2]
-    if not isinstance(spec, KeyedTwoInputSpec):
-        input_types = input_types[0]
+    input_types: Any = spec.input_types
+    if isinstance(spec, KeyedTwoInputSpec):
+        input_types = (*input_types, None, None)[:2]
+    elif not isinstance(spec, KeyedMultipleInputSpec):
+        input_types = (*input_types, None)[0]
     operator: StreamOperator = table_operator_class(path)(spec, input_types, context, output, side_outputs)
     return operator
 

@@ -18,7 +18,7 @@ from flinkpy.table.planner.hints import LookupHint, duration_ms
 from flinkpy.table.planner.logical.nodes import Hint
 
 LEFT, RIGHT = "LEFT", "RIGHT"
-#: Hints about how a batch job joins. Streaming joins have one way, so they have no effect.
+#: Hints about how a batch job joins, which have no effect, and MULTI_JOIN.
 _STRATEGIES = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
 _KNOWN = ("STATE_TTL", "LOOKUP", *_STRATEGIES)
 

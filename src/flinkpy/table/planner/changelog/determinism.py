@@ -19,7 +19,7 @@ from flinkpy.sql.rex import RexNode, input_columns
 from flinkpy.table.catalog.resolved_schema import MetadataColumn
 from flinkpy.table.planner.binder.expressions import nondeterministic_call
 from flinkpy.table.planner.changelog.keys import upsert_keys
-from flinkpy.table.planner.changelog.modes import INSERT_ONLY, UpdateKind
+from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.rex_text import rex_text
 
@@ -55,7 +55,7 @@ def _visit(node: ph.PhysicalNode, required: Columns) -> ph.PhysicalNode:
             return _correlate(node, required)
         case ph.LookupJoin():
             return _lookup_join(node, required)
-        case ph.Join() | ph.TemporalJoin():
+        case ph.Join() | ph.TemporalJoin() | ph.MultiJoin():
             return _join(node, required)
         case ph.GroupAggregate() | ph.WindowAggregate() | ph.LocalWindowAggregate() | ph.GroupWindowAggregate():
             return _below(node, _all(node.input))
@@ -149,24 +149,28 @@ def _lookup_join(node: ph.LookupJoin, required: Columns) -> ph.PhysicalNode:
     return dataclasses.replace(checked, upsert_materialize=True)  # type: ignore[call-arg]  # it is a LookupJoin
 
 
-def _join(node: ph.Join | ph.TemporalJoin, required: Columns) -> ph.PhysicalNode:
-    left, right = node.inputs
-    call = nondeterministic_call(node.condition)
-    if call is not None:
-        _raise_condition(call, node.condition, node, (*left.names, *right.names))
-    width = _width(left)
-    inputs = []
+def _join(node: ph.Join | ph.TemporalJoin | ph.MultiJoin, required: Columns) -> ph.PhysicalNode:
+    _check_join_conditions(node)
+    is_left_only = isinstance(node, ph.Join) and node.join_type in (JoinType.SEMI, JoinType.ANTI)
+    inputs, first = [], 0
     for place, below in enumerate(node.inputs):
-        first = place * width
         wanted = _NONE
         if below.modify_kinds != INSERT_ONLY:
             wanted = frozenset(each - first for each in required if first <= each < first + _width(below))
-            if place and node.join_type in (JoinType.SEMI, JoinType.ANTI):
+            if place and is_left_only:
                 wanted = _NONE
             if not upsert_keys(below):
                 wanted = _all(below)
+        first += _width(below)
         inputs.append(_visit(below, _without_key(below, wanted)))
     return _with_inputs(node, inputs)
+
+
+def _check_join_conditions(node: ph.Join | ph.TemporalJoin | ph.MultiJoin) -> None:
+    """Raises: TableProgramError if a condition is not deterministic."""
+    names = tuple(name for each in node.inputs for name in each.names)
+    for condition in node.conditions if isinstance(node, ph.MultiJoin) else (node.condition,):
+        _check_condition(condition, node, names)
 
 
 def _of_rank(node: ph.Rank, required: Columns) -> Columns:
@@ -198,10 +202,8 @@ def _check_functions(node: ph.PhysicalNode, required: Columns) -> None:
 
     Built-in aggregates are deterministic. Conditions of outer joins make updates although the inputs do not.
     """
-    if isinstance(node, ph.Join) and node.join_type not in (JoinType.INNER, JoinType.SEMI):
-        call = nondeterministic_call(node.condition)
-        if call is not None:
-            _raise_condition(call, node.condition, node, (*node.inputs[0].names, *node.inputs[1].names))
+    if isinstance(node, (ph.Join, ph.MultiJoin)) and ModifyKind.UPDATE in node.modify_kinds:
+        _check_join_conditions(node)
     if isinstance(node, (ph.GroupAggregate, ph.WindowAggregate)):
         first = len(node.grouping)
         calls = {

@@ -151,6 +151,11 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
                     provided |= {ModifyKind.DELETE}
             else:
                 provided = ALL_CHANGES
+        case ph.MultiJoin():
+            inputs = below(ALL_CHANGES)
+            provided = frozenset().union(*(each.modify_kinds for each in inputs))
+            if any(each.join_type is JoinType.LEFT for each in node.steps):
+                provided = ALL_CHANGES
         case ph.TemporalJoin():
             inputs = below(ALL_CHANGES)
             provided = inputs[0].modify_kinds
@@ -270,7 +275,7 @@ class _UpdateKinds:
                 return self._ranked(node, node.partition, node.order, required)
             case ph.SortLimit():
                 return self._ranked(node, (), node.order, required)
-            case ph.Join():
+            case ph.Join() | ph.MultiJoin():
                 return self._join(node, required)
             case ph.TemporalJoin():
                 return self._temporal_join(node, required)
@@ -318,12 +323,12 @@ class _UpdateKinds:
 
     # -- nodes with rules of their own -------------------------------------------------------------------------------
 
-    def _join(self, node: ph.Join, required: UpdateKind) -> ph.PhysicalNode | None:
+    def _join(self, node: ph.Join | ph.MultiJoin, required: UpdateKind) -> ph.PhysicalNode | None:
         found = []
         for place, each in enumerate(node.inputs):
             kinds = each.modify_kinds
             if required is UpdateKind.ONLY_UPDATE_AFTER:
-                if ModifyKind.UPDATE in kinds and not node.key_contains_unique_key(place):
+                if ModifyKind.UPDATE in kinds and not _keeps_keys(node, place):
                     return None
                 below = self.visit(each, only_after_or_none(kinds))
             else:
@@ -398,6 +403,14 @@ class _UpdateKinds:
         if node.primary_key and frozenset(node.primary_key) not in upsert_keys(node.input):
             return [UpdateKind.BEFORE_AND_AFTER]
         return [UpdateKind.ONLY_UPDATE_AFTER, UpdateKind.BEFORE_AND_AFTER]
+
+
+def _keeps_keys(node: ph.Join | ph.MultiJoin, place: int) -> bool:
+    """True if updates of an input of a join do not move a row to another key, so that the new row is enough."""
+    if isinstance(node, ph.Join):
+        return node.key_contains_unique_key(place)
+    key = set(node.keys[place])
+    return bool(key) and any(each >= key for each in upsert_keys(node.inputs[place]))
 
 
 def rank_strategies(

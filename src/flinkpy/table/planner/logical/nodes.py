@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -187,15 +188,27 @@ class _TwoInputs(RelNode):
         return join_row_type(self.left.row_type, self.right.row_type, self.join_type)
 
 
+class ChainRole(Enum):
+    """The part of a join in a chain of joins that one operator may compute."""
+
+    NONE = "NONE"
+    #: Its left input is the first input of a chain.
+    FIRST = "FIRST"
+    #: Its left input is a join of the same chain, if both have a common key.
+    NEXT = "NEXT"
+
+
 @dataclass(frozen=True, eq=False)
 class Join(_TwoInputs):
     """A join. The condition is over the columns of both inputs.
 
     Attributes:
         hints: (name, options) of the hints that apply to it.
+        chain: its role in a multi-way join.
     """
 
     hints: tuple[Hint, ...] = ()
+    chain: ChainRole = ChainRole.NONE
 
 
 @dataclass(frozen=True, eq=False)

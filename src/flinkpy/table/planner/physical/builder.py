@@ -19,14 +19,14 @@ from flinkpy.configuration.table_options import (
     ASYNC_LOOKUP_OUTPUT_MODE,
     ASYNC_LOOKUP_TIMEOUT,
 )
-from flinkpy.graph.table_specs import AsyncLookupOptions, JoinType
+from flinkpy.graph.table_specs import AsyncLookupOptions, JoinType, MultiJoinStep
 from flinkpy.sql.rex import AggregateCall, FieldAccess, InputRef, Literal, RexCall, RexNode, rewrite, walk
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.logical_types import is_proctime, is_rowtime, is_time_attribute
 from flinkpy.table.connectors.table_source import LookupTableSource, ScanTableSource
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.hints import LEFT, RIGHT
-from flinkpy.table.planner.changelog.keys import smallest, unique_keys
+from flinkpy.table.planner.changelog.keys import smallest, unique_keys, upsert_keys
 from flinkpy.table.planner.changelog.modes import UpdateKind, update_kind_of
 from flinkpy.table.planner.context import PlannerContext
 from flinkpy.table.planner.hints import LookupHint, duration_ms
@@ -38,6 +38,7 @@ from flinkpy.table.planner.physical.accumulators import accumulator_fields, loca
 from flinkpy.table.planner.physical.async_calls import split_async_calls
 from flinkpy.table.planner.physical.emit_strategy import NO_EMIT, EmitStrategy, check_no_emit, emit_strategy
 from flinkpy.table.planner.physical.interval_joins import IntervalBounds, interval_bounds
+from flinkpy.table.planner.physical.multi_joins import JoinChain, join_chain
 from flinkpy.table.planner.physical.temporal_joins import check_version_keys, versions_time
 from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
 from flinkpy.table.planner.rules.grouping_sets import column_of
@@ -318,6 +319,9 @@ class PhysicalBuilder:
     def _(self, node: rel.Join) -> ph.PhysicalNode:
         if isinstance(node.right, rel.Snapshot):
             return self._snapshot_join(node, node.right)
+        chain = join_chain(node)
+        if chain is not None:
+            return self._multi_join(chain, node.names)
         windows = window_join(node)
         left, right = self.build(node.left), self.build(node.right)
         if windows is not None:
@@ -330,7 +334,8 @@ class PhysicalBuilder:
         joined = rel.join_row_type(left.row_type, right.row_type, JoinType.INNER)
         condition = _retyped_by(node.condition, joined)
         left_keys, right_keys, filters = _split_keys(keys)
-        left_unique, right_unique = unique_keys(left), unique_keys(right)
+        # A unique key that an exchange below has spread does not identify the row that a change belongs to.
+        left_unique, right_unique = upsert_keys(left), upsert_keys(right)
         left_in_key = [key for key in left_unique if key <= set(left_keys)]
         right_in_key = [key for key in right_unique if key <= set(right_keys)]
         ttl = _state_ttl(node)
@@ -349,6 +354,32 @@ class PhysicalBuilder:
             bool(right_in_key),
             *ttl,
         )
+
+    def _multi_join(self, chain: JoinChain, names: tuple[str, ...]) -> ph.PhysicalNode:
+        inputs = [self._materialised(self.build(each)) for each in chain.inputs]
+        keys = chain.keys()
+        row_type = inputs[0].row_type
+        conditions: list[RexNode] = []
+        steps: list[MultiJoinStep] = []
+        for number, below in enumerate(inputs[1:], 1):
+            joined = rel.join_row_type(row_type, below.row_type, JoinType.INNER)
+            step = chain.step(number, keys)
+            conditions.append(_retyped_by(chain.conditions[number - 1], joined))
+            rest = None if step.condition is None else _retyped_by(step.condition, joined)
+            steps.append(replace(step, condition=rest))
+            row_type = rel.join_row_type(row_type, below.row_type, step.join_type)
+        made = ph.MultiJoin(
+            [self._exchange(below, key) for below, key in zip(inputs, keys, strict=True)],
+            row_type,
+            keys,
+            tuple(steps),
+            tuple(conditions),
+            tuple(smallest(unique_keys(each)) for each in inputs),
+            tuple(smallest(upsert_keys(each)) for each in inputs),
+            chain.ttls,
+        )
+        references = _references(made)
+        return self._calc(made, tuple(references[each] for each in chain.columns), names, None)
 
     def _window_join(
         self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode, found: WindowJoinColumns

@@ -19,6 +19,7 @@ from flinkpy.graph.table_specs import (
     EngineFunction,
     EngineTable,
     JoinType,
+    MultiJoinStep,
     SortField,
     SourceWatermarks,
     WatermarkParams,
@@ -355,6 +356,50 @@ class Join(_JoinNode):
         if self.is_mini_batch:
             terms.append(("miniBatch", "[true]"))
         return terms
+
+
+@dataclass(eq=False)
+class MultiJoin(PhysicalNode):
+    """A chain of inner and left joins over one key, in one operator.
+
+    Attributes:
+        keys: for each input, the columns of the key.
+        steps: how inputs 1, 2, ... are joined.
+        conditions: their whole conditions, for plans.
+        unique: for each input, columns that are unique; None if there are none.
+        upsert: for each input, columns that identify the row that a change belongs to; None if there are none.
+        ttls: for each input, the time-to-live of its state as a hint gives it.
+    """
+
+    keys: tuple[tuple[int, ...], ...]
+    steps: tuple[MultiJoinStep, ...]
+    conditions: tuple[RexNode, ...]
+    unique: tuple[tuple[int, ...] | None, ...]
+    upsert: tuple[tuple[int, ...] | None, ...]
+    ttls: tuple[str | None, ...]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        unique = [
+            "noUniqueKey" if key is None else f"({self._columns(key, place)})" for place, key in enumerate(self.unique)
+        ]
+        conditions = [
+            rex_text(each, self.names, infix=infix) if conjuncts(each) else "true" for each in self.conditions
+        ]
+        fields = ", ".join(f"{type_text(each.type)} {each.name}".replace(CHARSET, "") for each in self.row_type.fields)
+        terms = [
+            ("commonJoinKey", f"[{self._columns(self.keys[0]) or 'noCommonJoinKey'}]"),
+            ("joinTypes", f"[{', '.join(each.join_type.name for each in self.steps)}]"),
+            ("inputUniqueKeys", f"[{', '.join(unique)}]"),
+        ]
+        if any(self.ttls):
+            shown = ", ".join(each or "0s" for each in self.ttls)
+            terms.append(("stateTtlHints", f"[[[STATE_TTL options:[{shown}]]]]"))
+        return [
+            *terms,
+            ("joinConditions", f"[{', '.join(conditions)}]"),
+            ("select", f"[{','.join(self.names)}]"),
+            ("rowType", f"[RecordType({fields})]"),
+        ]
 
 
 def _input_text(unique: tuple[int, ...] | None, is_join_key: bool) -> str:

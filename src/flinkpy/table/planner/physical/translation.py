@@ -27,6 +27,7 @@ from flinkpy.table.connectors.stream_table import StreamTableSource
 from flinkpy.table.planner.changelog.inference import deduplication
 from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
+from flinkpy.table.planner.hints import duration_ms
 from flinkpy.table.planner.logical.nodes import Window, row_of
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.sinks import SinkTranslator, is_alone
@@ -411,6 +412,23 @@ class Translator:
             self._ttl(node.left_ttl_ms),
             self._ttl(node.right_ttl_ms),
             self._settings.mini_batch if node.is_mini_batch else None,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.MultiJoin) -> Transformation:
+        ttls = tuple(self._ttl(None if each is None else duration_ms(each)) for each in node.ttls)
+        spec = specs.MultiJoinSpec(
+            tuple(self._selector(node, place) for place in range(len(node.inputs))),
+            node.keys,
+            node.steps,
+            tuple(
+                specs.JoinInput(unique, unique is not None and set(unique) <= set(key))
+                for unique, key in zip(node.upsert, node.keys, strict=True)
+            ),
+            ttls,
             self._settings.session,
             **self._types(node),
         )

@@ -14,6 +14,7 @@ from flinkpy.configuration.table_options import (
     DELTA_JOIN_STRATEGY,
     DISTINCT_AGG_SPLIT_BUCKET_NUM,
     DISTINCT_AGG_SPLIT_ENABLED,
+    MULTI_JOIN_ENABLED,
 )
 from flinkpy.sql.session_settings import SessionSettings
 
@@ -26,11 +27,13 @@ class OptimizerSettings:
         session: the settings that the values of expressions depend on.
         is_streaming: False in batch mode.
         distinct_buckets: the buckets into which aggregates of distinct values are split; None not to split them.
+        multi_joins: True to compute chains of joins over one key in one operator.
     """
 
     session: SessionSettings
     is_streaming: bool = True
     distinct_buckets: int | None = None
+    multi_joins: bool = False
 
     @classmethod
     def of(cls, configuration: Any, session: SessionSettings, *, is_streaming: bool) -> OptimizerSettings:
@@ -42,4 +45,9 @@ class OptimizerSettings:
                 details={"option": DELTA_JOIN_STRATEGY.key},
             )
         splits = is_streaming and read_option(configuration, DISTINCT_AGG_SPLIT_ENABLED)
-        return cls(session, is_streaming, read_option(configuration, DISTINCT_AGG_SPLIT_BUCKET_NUM) if splits else None)
+        return cls(
+            session,
+            is_streaming,
+            read_option(configuration, DISTINCT_AGG_SPLIT_BUCKET_NUM) if splits else None,
+            read_option(configuration, MULTI_JOIN_ENABLED),
+        )

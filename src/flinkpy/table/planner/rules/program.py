@@ -10,6 +10,7 @@ from flinkpy.table.planner.rules.constants import propagate_constants
 from flinkpy.table.planner.rules.filters import merge_projections, push_filters, push_join_keys
 from flinkpy.table.planner.rules.grouping_sets import expand_grouping_sets
 from flinkpy.table.planner.rules.join_conditions import derive_join_filters, factor_conditions
+from flinkpy.table.planner.rules.multi_joins import mark_multi_joins
 from flinkpy.table.planner.rules.optimizer_settings import OptimizerSettings
 from flinkpy.table.planner.rules.partitions import push_partitions
 from flinkpy.table.planner.rules.pruning import prune_columns
@@ -36,6 +37,8 @@ def optimise(plan: rel.RelNode, settings: OptimizerSettings) -> rel.RelNode:
     plan = recognise_ranks(plan)
     plan = push_join_keys(plan)
     plan = merge_projections(plan)
+    if settings.is_streaming:
+        plan = mark_multi_joins(plan, is_enabled=settings.multi_joins)
     plan = propagate_constants(plan)
     plan = prune_columns(plan)
     plan = merge_projections(plan)
