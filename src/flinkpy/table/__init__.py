@@ -1,12 +1,9 @@
-"""SQL on tables: environments, tables, types, user-defined functions.
-
-Source: pyflink.table. Differs: the methods of Table that build queries from expressions do not exist yet; queries are
-SQL texts.
-"""
+"""SQL and the Table API: environments, tables, expressions, types, user-defined functions. Source: pyflink.table."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.types import Row, RowKind
@@ -18,13 +15,15 @@ if TYPE_CHECKING:
     from flinkpy.table.data_view import DataView, ListView, MapView
     from flinkpy.table.environment_settings import EnvironmentSettings
     from flinkpy.table.explain_detail import ExplainDetail
+    from flinkpy.table.expression import Expression
     from flinkpy.table.module.module import Module, ModuleEntry
     from flinkpy.table.plan_reference import PlanReference
     from flinkpy.table.schema import Schema
     from flinkpy.table.statement_set import StatementSet
-    from flinkpy.table.table import Table
+    from flinkpy.table.table import GroupedTable, GroupWindowedTable, OverWindowedTable, Table, WindowGroupedTable
     from flinkpy.table.table_config import TableConfig
     from flinkpy.table.table_environment import StreamTableEnvironment, TableEnvironment
+    from flinkpy.table.table_pipeline import TablePipeline
     from flinkpy.table.table_result import ResultKind, TableResult
     from flinkpy.table.udf import (
         AggregateFunction,
@@ -37,6 +36,12 @@ if TYPE_CHECKING:
 
 #: Modules below `flinkpy.table`, imported when a name of theirs is first used: formats need the types alone.
 _LAZY = {
+    "TablePipeline": "table_pipeline",
+    "WindowGroupedTable": "table",
+    "OverWindowedTable": "table",
+    "GroupWindowedTable": "table",
+    "GroupedTable": "table",
+    "Expression": "expression",
     "AggregateFunction": "udf",
     "AsyncScalarFunction": "udf",
     "ChangelogMode": "connectors.changelog_mode",
@@ -72,11 +77,15 @@ __all__ = [
     "DataView",
     "EnvironmentSettings",
     "ExplainDetail",
+    "Expression",
     "FunctionContext",
+    "GroupWindowedTable",
+    "GroupedTable",
     "ListView",
     "MapView",
     "Module",
     "ModuleEntry",
+    "OverWindowedTable",
     "PlanReference",
     "ResultKind",
     "Row",
@@ -90,7 +99,9 @@ __all__ = [
     "TableConfig",
     "TableEnvironment",
     "TableFunction",
+    "TablePipeline",
     "TableResult",
+    "WindowGroupedTable",
 ]
 
 
@@ -99,5 +110,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"flinkpy.table.{_LAZY[name]}"), name)
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if find_spec(f"flinkpy.table.{name}") is not None:
+        return import_module(f"flinkpy.table.{name}")
     # A clearer error than Python's "cannot import name" for PyFlink's other names.
     raise ImportError(f"flinkpy.table has no {name}: of PyFlink's Table API, flinkpy has not all yet", name=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ValidationError
@@ -9,6 +10,7 @@ from flinkpy.sql.parser import nodes as ast
 from flinkpy.table.explain_detail import ExplainDetail
 from flinkpy.table.planner.errors import shown_in
 from flinkpy.table.table import Table
+from flinkpy.table.table_pipeline import TablePipeline
 from flinkpy.table.table_result import TableResult
 
 if TYPE_CHECKING:
@@ -38,12 +40,16 @@ class StatementSet:
 
     def add_insert(self, target_path_or_descriptor: str, table: Table, overwrite: bool = False) -> StatementSet:
         """Adds the rows of a Table to the rows for another table."""
-        from flinkpy.table.statements.names import parse_path
+        return self.add(table.insert_into(target_path_or_descriptor, overwrite))
 
-        parts = parse_path(target_path_or_descriptor)
-        planner = self._environment.planner
-        self._operations.append(planner.insert_into(parts, table.operation, overwrite=overwrite))
+    def add(self, table_pipeline: TablePipeline) -> StatementSet:
+        """Adds an INSERT that `Table.insert_into` made."""
+        self._operations.append(table_pipeline.operation)
         return self
+
+    def print_explain(self, *extra_details: ExplainDetail) -> None:
+        """Prints the plan of all INSERTs to standard output."""
+        sys.stdout.write(self.explain(*extra_details) + "\n")
 
     def compile_plan(self) -> CompiledPlan:
         """Returns the compiled plan of all INSERTs, which stay in the set."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 from flinkpy.functions.table_functions import (
@@ -20,6 +22,7 @@ from flinkpy.functions.table_functions import (
     TableFunction,
     UserDefinedFunction,
 )
+from flinkpy.sql.functions.whole_rows import taking_rows
 from flinkpy.sql.types.logical_types import LogicalType, RowField, RowType
 from flinkpy.table.type_conversion import logical_type_of
 
@@ -49,6 +52,8 @@ class UserDefinedFunctionWrapper:
     """
 
     kind = "SCALAR"
+    #: The names that `alias` gives to the columns of the result.
+    alias_names: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -88,12 +93,28 @@ class UserDefinedFunctionWrapper:
         raise NotImplementedError
 
     def __call__(self, *args: Any) -> Any:
-        from flinkpy.common.errors import UnsupportedOperationError
+        """Returns the Expression of a call, for the Table API."""
+        from flinkpy.table.expression import Expression, node_of
+        from flinkpy.table.expression_nodes import UnresolvedCall
 
-        raise UnsupportedOperationError(
-            "flinkpy's Table API has no expressions yet: register the function by create_temporary_function, and call "
-            "it in SQL"
-        )
+        return Expression(UnresolvedCall(self, tuple(map(node_of, args))))
+
+    def taking_rows(self, names: Sequence[str]) -> UserDefinedFunctionWrapper:
+        """Returns a function of all columns of a table, which calls this one with a whole row.
+
+        Args:
+            names: the columns.
+        """
+        wrapper = copy.copy(self)
+        wrapper._input_types = None
+        wrapper.function = taking_rows(self.function, tuple(names), self.mode)
+        return wrapper
+
+    def alias(self, *alias_names: str) -> UserDefinedFunctionWrapper:
+        """Returns the function with names for the columns of its result, where an operation takes a whole row."""
+        named = copy.copy(self)
+        named.alias_names = alias_names
+        return named
 
 
 class UserDefinedScalarFunctionWrapper(UserDefinedFunctionWrapper):

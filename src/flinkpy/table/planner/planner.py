@@ -67,6 +67,7 @@ from flinkpy.table.planner.context import PlannerContext
 from flinkpy.table.planner.errors import did_you_mean, invalid
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.time import as_regular
+from flinkpy.table.planner.operation_tree_builder import OperationTreeBuilder
 from flinkpy.table.planner.overwrites import check_overwrites
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.builder import PhysicalBuilder
@@ -226,6 +227,10 @@ class Planner:
         """Returns the Python value of an expression without columns. Raises: ValidationError if it has some."""
         queries = QueryBinder(self._context())
         return constant_value(ExpressionBinder(queries, queries.scope([], None)).bind(node), self.settings)
+
+    def operation_tree_builder(self) -> OperationTreeBuilder:
+        """Returns what makes plans of the methods of Table."""
+        return OperationTreeBuilder(self._context())
 
     def scan(self, table: ContextResolvedTable) -> rel.RelNode:
         """Returns the plan that reads a table, which need not be in a catalog."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.types import logical_types as lt
+from flinkpy.table.planner.binder.program_nodes import ResolvedType
 from flinkpy.table.planner.errors import invalid
 
 _SIMPLE: dict[str, Callable[..., lt.LogicalType]] = {
@@ -36,6 +37,8 @@ _LIMITS = {"TIME": 9, "TIMESTAMP": 9, "TIMESTAMP_LTZ": 9}
 
 def logical_type(node: ast.DataType) -> lt.LogicalType:
     """Returns the type that the text names. Raises: ValidationError for unknown types and wrong parameters."""
+    if isinstance(node, ResolvedType):
+        return node.type
     nullable = getattr(node, "nullable", None) is not False
     if isinstance(node, ast.SimpleType):
         return _simple(node, nullable)

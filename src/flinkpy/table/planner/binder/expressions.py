@@ -16,6 +16,7 @@ from flinkpy.sql.rex import FieldAccess, Literal, RexCall, RexNode, UserFunction
 from flinkpy.sql.types import families as of
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder import literals, operators
+from flinkpy.table.planner.binder import program_nodes as program
 from flinkpy.table.planner.binder.data_types import interval_type, logical_type
 from flinkpy.table.planner.binder.functions import FunctionResolver
 from flinkpy.table.planner.binder.json_calls import json_aggregate, json_call
@@ -119,6 +120,22 @@ class ExpressionBinder:
     @_bind.register
     def _(self, node: ast.Identifier) -> RexNode:
         return self._scope.resolve(node)
+
+    @_bind.register
+    def _(self, node: program.Constant) -> RexNode:
+        if node.type is None:
+            return node.literal
+        if node.literal.value is None:
+            return Literal(node.type.as_nullable(), None)
+        return self.explicit_cast(node, node.literal, node.type)
+
+    @_bind.register
+    def _(self, node: program.Interval) -> RexNode:
+        operand = self.bind(node.operand)
+        if operand.type.root not in of.EXACT_NUMERIC:
+            return self.explicit_cast(node, operand, node.type)
+        kind = operators.smallest_interval(node.type.as_nullable(operand.type.nullable))
+        return RexCall(kind, "*", (operand, Literal(kind.as_nullable(False), 1)))
 
     # -- operators ---------------------------------------------------------------------------------------------------
 

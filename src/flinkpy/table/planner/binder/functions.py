@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from flinkpy.sql.functions import registry
 from flinkpy.sql.functions.definition import FunctionDefinition, FunctionKind, literal_value
@@ -10,6 +10,7 @@ from flinkpy.sql.functions.user_aggregates import UserAggregateFunction
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import ASYNC, RexCall, RexNode, UserFunctionCall
 from flinkpy.sql.types import logical_types as lt
+from flinkpy.table.planner.binder.program_nodes import FunctionReference
 from flinkpy.table.planner.errors import did_you_mean, invalid
 from flinkpy.table.planner.logical.time import as_regular
 
@@ -66,6 +67,8 @@ class FunctionResolver:
 
     def user(self, name: ast.Identifier) -> UserFunction | None:
         """Returns the user-defined function of this name; None if there is none."""
+        if isinstance(name, FunctionReference):
+            return cast(UserFunction, name.function)
         return None if self._catalog is None else self._catalog.user_function(name.parts)
 
     def by_name(self, name: str) -> UserFunction | None:

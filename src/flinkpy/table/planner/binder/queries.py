@@ -19,6 +19,7 @@ from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.functions import FunctionResolver
 from flinkpy.table.planner.binder.hints import QueryHints
 from flinkpy.table.planner.binder.overs import expand_over_calls
+from flinkpy.table.planner.binder.program_nodes import BoundQuery
 from flinkpy.table.planner.binder.scope import Relation, Scope
 from flinkpy.table.planner.binder.table_references import TableReferenceBinder
 from flinkpy.table.planner.context import PlannerContext
@@ -75,6 +76,11 @@ class QueryBinder:
                 plan = renamed(plan, tuple(each.last for each in table.columns), table)
             binder._tables[table.name.last] = plan
         return binder.bind(query.query, outer)
+
+    @_bind.register
+    def _(self, query: BoundQuery, outer: Scope | None) -> rel.RelNode:
+        plan: rel.RelNode = query.plan
+        return plan
 
     @_bind.register
     def _(self, query: ast.Values, outer: Scope | None) -> rel.RelNode:

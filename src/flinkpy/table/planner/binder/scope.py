@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from flinkpy.sql.parser.nodes import Identifier
 from flinkpy.sql.rex import FieldAccess, InputRef, RexNode
 from flinkpy.sql.types.logical_types import RowType
+from flinkpy.table.planner.binder.program_nodes import ColumnReference
 from flinkpy.table.planner.errors import did_you_mean, invalid
 from flinkpy.table.planner.logical.rex_nodes import OuterRef
 
@@ -113,6 +114,10 @@ class Scope:
 
     def _unknown(self, name: Identifier) -> Exception:
         parts = name.parts
+        if isinstance(name, ColumnReference):
+            known = self.column_names()
+            hint = did_you_mean(parts[0], known)
+            return invalid(name, f"Cannot resolve field [{parts[0]}], input field list:[{', '.join(known)}]{hint}")
         if len(parts) > 1:
             for length in range(len(parts) - 1, 0, -1):
                 tables = [each for each in self.relations if each.matches(parts[:length])]

@@ -13,6 +13,7 @@ from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.hints import QueryHints
+from flinkpy.table.planner.binder.program_nodes import BoundTable
 from flinkpy.table.planner.binder.scans import TableExpansion
 from flinkpy.table.planner.binder.scope import Relation, Scope
 from flinkpy.table.planner.binder.window_functions import WINDOW_FUNCTIONS, bind_window_function
@@ -77,6 +78,10 @@ class TableReferenceBinder:
                 return self._single(common, parts)
         plan, path = TableExpansion(self._queries).expand(node)
         return self._single(plan, path)
+
+    @_bind_scoped.register
+    def _(self, node: BoundTable) -> tuple[rel.RelNode, Scope]:
+        return self._single(node.plan, ())
 
     @_bind_scoped.register
     def _(self, node: ast.DerivedTable) -> tuple[rel.RelNode, Scope]:
