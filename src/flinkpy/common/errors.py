@@ -380,6 +380,14 @@ class ElasticsearchError(ExternalError):
     """Elasticsearch rejected a document or did not answer; the message names the index and the document."""
 
 
+class MongoError(ExternalError):
+    """A request to MongoDB failed; the message names the collection and the request."""
+
+
+class DynamoDbError(ExternalError):
+    """DynamoDB refused a request or did not answer; the message names the table."""
+
+
 class SchemaRegistryError(ExternalError):
     """A schema registry did not answer or refused a request; the message names its address and the request."""
 

@@ -22,15 +22,9 @@ from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowField, RowType
 from flinkpy.table.connectors.jdbc_filters import JdbcCondition, condition_of
 from flinkpy.table.connectors.jdbc_options import (
-    CACHE,
-    CACHE_AFTER_ACCESS,
-    CACHE_AFTER_WRITE,
-    CACHE_MISSING,
-    CACHE_ROWS,
     FETCH_SIZE,
     JDBC_OPTIONS,
     LOWER_BOUND,
-    MAX_RETRIES,
     PARTITION_COLUMN,
     PARTITION_NUM,
     TABLE_NAME,
@@ -41,6 +35,7 @@ from flinkpy.table.connectors.jdbc_options import (
 )
 from flinkpy.table.connectors.jdbc_rows import check_columns, columns_of_results
 from flinkpy.table.connectors.jdbc_sink import JdbcTableSink
+from flinkpy.table.connectors.lookup_options import MAX_RETRIES, lookup_cache_of
 from flinkpy.table.connectors.table_factory import FactoryContext, TableFactory
 from flinkpy.table.connectors.table_options import SCAN_PARALLELISM, TableOptions
 from flinkpy.table.connectors.table_source import (
@@ -210,11 +205,7 @@ class JdbcTableSource(ScanTableSource, LookupTableSource):
 
     @property
     def lookup_cache(self) -> LookupCacheOptions | None:
-        options = self.options
-        if options.get(CACHE) == "NONE":
-            return None
-        expiry = (options.get(CACHE_AFTER_ACCESS), options.get(CACHE_AFTER_WRITE))
-        return LookupCacheOptions(options.get(CACHE_ROWS), *expiry, options.get(CACHE_MISSING))
+        return lookup_cache_of(self.options)
 
     def with_projection(self, paths: tuple[tuple[int, ...], ...], produced_type: RowType) -> ScanTableSource | None:
         if not paths:

@@ -11,6 +11,7 @@ from flinkpy.common.errors import ValidationError
 from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions
 from flinkpy.sql.types.logical_types import RowType
+from flinkpy.table.connectors.lookup_options import LOOKUP_OPTIONS
 from flinkpy.table.connectors.table_options import TableOptions
 
 _STRING, _INT = OptionType.STRING, OptionType.INT
@@ -33,36 +34,6 @@ UPPER_BOUND: ConfigOption[int | None] = ConfigOption(
     "scan.partition.upper-bound", _INT, None, "The largest value of the last partition."
 )
 FETCH_SIZE = ConfigOption("scan.fetch-size", _INT, 0, "The rows fetched at a time; 0: a default.", minimum=0)
-CACHE = ConfigOption(
-    "lookup.cache", OptionType.ENUM, "NONE", "Whether found rows are kept.", choices=("NONE", "PARTIAL")
-)
-CACHE_ROWS: ConfigOption[int | None] = ConfigOption(
-    "lookup.partial-cache.max-rows",
-    _INT,
-    None,
-    "The largest number of rows kept.",
-    ("lookup.cache.max-rows",),
-    minimum=1,
-)
-CACHE_AFTER_WRITE: ConfigOption[int | None] = ConfigOption(
-    "lookup.partial-cache.expire-after-write",
-    OptionType.DURATION,
-    None,
-    "How long a row is kept.",
-    ("lookup.cache.ttl",),
-)
-CACHE_AFTER_ACCESS: ConfigOption[int | None] = ConfigOption(
-    "lookup.partial-cache.expire-after-access", OptionType.DURATION, None, "How long an unused row is kept."
-)
-CACHE_MISSING = ConfigOption(
-    "lookup.partial-cache.cache-missing-key",
-    OptionType.BOOL,
-    True,
-    "True to keep that a key has no row.",
-    ("lookup.cache.caching-missing-key",),
-)
-MAX_RETRIES = ConfigOption("lookup.max-retries", _INT, 3, "How often a failed lookup is repeated.", minimum=0)
-
 _PARTITION_OPTIONS = (PARTITION_COLUMN, PARTITION_NUM, LOWER_BOUND, UPPER_BOUND)
 
 
@@ -94,12 +65,7 @@ JDBC_OPTIONS: tuple[ConfigOption[Any], ...] = (
     *_PARTITION_OPTIONS,
     FETCH_SIZE,
     AUTO_COMMIT,
-    CACHE,
-    CACHE_ROWS,
-    CACHE_AFTER_WRITE,
-    CACHE_AFTER_ACCESS,
-    CACHE_MISSING,
-    MAX_RETRIES,
+    *LOOKUP_OPTIONS,
     FLUSH_ROWS,
     FLUSH_INTERVAL,
     SINK_RETRIES,

@@ -45,6 +45,7 @@ _BUILT_IN = {
     "jdbc": "jdbc:JdbcTableFactory",
     "kafka": "kafka:KafkaTableFactory",
     "kinesis": "kinesis:KinesisTableFactory",
+    "mongodb": "mongodb:MongoTableFactory",
     "nexmark": "nexmark:NexmarkTableFactory",
     "opensearch": "elasticsearch:OpensearchTableFactory",
     "opensearch-2": "elasticsearch:Opensearch2TableFactory",

@@ -1,0 +1,1 @@
+"""MongoDB: collections are read in partitions, and written by bulk requests."""
