@@ -39,6 +39,7 @@ UNPICKLING = {
     "spark/region_main.py": (1, "the process of a region in Spark", "the job's functions"),
     "spark/region_messages.py": (1, TASK, "what the process of its region sent; that process: what its task sent"),
     "spark/driver/driver_job.py": (2, PROGRAM, "the operators of its own jobs"),
+    "spark/columns/queries.py": (1, SPARK_WORKER, "the kernels of a query, and functions of the job"),
     "spark/translation/worker.py": (2, SPARK_WORKER, "the job's functions and their input"),
     "spark/translation/worker_chain.py": (1, SPARK_WORKER, "the job's functions"),
     "sql/types/logical_codecs.py": (1, TASK, "objects of type RAW, which SQL does not look into"),

@@ -209,8 +209,8 @@ BATCH_ENGINE = enum_option(
     ("AUTO", "DUCKDB", "OPERATORS"),
     "AUTO",
     "What computes joins, aggregates, sorts and ranks in batch mode. DUCKDB: the embedded engine DuckDB, for all parts "
-    "of a query in which its results are Flink's. OPERATORS: the operators of streaming mode. AUTO: DuckDB if it is "
-    "installed.",
+    "of a query in which its results are Flink's. OPERATORS: the operators of streaming mode. AUTO: Spark for a job "
+    "that runs there (`execution.batch.backend`), and otherwise DuckDB if it is installed.",
 )
 RESOURCE_DEFAULT_PARALLELISM = int_option(
     "table.exec.resource.default-parallelism",

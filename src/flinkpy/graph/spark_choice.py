@@ -134,11 +134,15 @@ def _obstacle_of_source(node: StreamNode, spec: specs.SourceSpec) -> _Obstacle |
 
 def decide(region: Iterable[StreamNode], configuration: Configuration) -> BackendChoice:
     """Returns the backend for the operators of a region whose choice is `auto`."""
+    return decide_by_size(sum(_size_of(source) for source in _sources_above(region)), configuration)
+
+
+def decide_by_size(size: int, configuration: Configuration) -> BackendChoice:
+    """Returns the backend for operators whose choice is `auto`, and whose sources have this size in bytes."""
     mode = read_option(configuration, BATCH_SHUFFLE_MODE)
     if mode != "ALL_EXCHANGES_BLOCKING":
         return BackendChoice(NATIVE, f"auto: its exchanges are not blocking ({BATCH_SHUFFLE_MODE.key} is {mode})")
     minimum = read_option(configuration, spark_options.MIN_INPUT_SIZE)
-    size = sum(_size_of(source) for source in _sources_above(region))
     sizes = f"its sources have {values.format_memory(size)}, {spark_options.MIN_INPUT_SIZE.key} is "
     sizes += values.format_memory(minimum)
     if size < minimum:

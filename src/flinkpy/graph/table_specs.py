@@ -794,6 +794,22 @@ class EngineQuerySpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class SparkQuerySpec(OperatorSpec):
+    """A part of a batch query that Spark plans and runs. Rows are inserts. It has no native operator.
+
+    Attributes:
+        query: the text for Spark, in which `{input_0}` stands for an input and `{kernel_0}` for a function.
+        tables: one per input, in their order. If there are none, the operator has one input that it does not read.
+        functions: the kernels that the query calls.
+    """
+
+    query: str
+    tables: tuple[EngineTable, ...]
+    functions: tuple[EngineFunction, ...]
+    settings: SessionSettings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
 class FinalRowsSpec(OperatorSpec):
     """Waits for the end of a changelog, and emits the rows of the table that it describes, sorted by `order`.
 

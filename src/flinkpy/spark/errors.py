@@ -19,7 +19,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.common.error_text import bounded_text, describe, format_user_traceback
-from flinkpy.common.errors import FlinkError, FunctionError, RemoteError, SparkError, SparkUnavailableError, error_class
+from flinkpy.common.errors import (
+    FlinkError,
+    FunctionError,
+    RemoteError,
+    SparkError,
+    SparkUnavailableError,
+    TableRuntimeError,
+    error_class,
+)
 
 #: The maximum length of Spark's own message in an error.
 _MAX_CAUSE_CHARACTERS = 600
@@ -121,7 +129,9 @@ _STAGE_FAILED = "due to stage failure"
 
 _MARKER = "flinkpy-error:"
 _PATTERN = re.compile(re.escape(_MARKER) + r"([A-Za-z0-9+/=]+):end")
-#: The maximum length of each text in it. Spark, gRPC and logs have limits of their own.
+#: The text of an error that a query raises by the function `raise_error` of Spark.
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] TableRuntimeError: (.*?) SQLSTATE", re.DOTALL)
+#: The maximum length of each text in an error of a worker. Spark, gRPC and logs have limits of their own.
 _MAX_CHARACTERS = 16_384
 
 
@@ -164,7 +174,10 @@ def worker_failure(error: BaseException, task_name: str, attempt: TaskAttempt | 
 
 
 def failure_in(text: str) -> FlinkError | None:
-    """Returns the error in the text of a Spark exception; None if a worker of ours did not raise it."""
+    """Returns the error in the text of a Spark exception; None if neither a worker nor a query of ours raised it."""
+    raised = _RAISED.search(text)
+    if raised is not None:
+        return TableRuntimeError(raised[1])
     described = _described_in(text)
     if described is None:
         return None

@@ -89,13 +89,21 @@ def natural_layout(type_info: TypeInformation | None) -> Layout:
 
 
 def column_schema(type_info: TypeInformation | None) -> pa.Schema | None:
-    """Returns the schema of the layout COLUMNS, without `__ts`; None if streams of this type have no column form."""
+    """Returns the schema of the layout COLUMNS, without `__ts`; None if streams of this type have no column form.
+
+    Timestamps in milliseconds have microseconds there.
+    """
     schema = arrow_schema(type_info) if has_exact_columns(type_info) else None
     if schema is None or not len(schema) or len(set(schema.names)) < len(schema):
         return None
-    if any(field.name.startswith(RESERVED_PREFIX) or not _is_spark_type(field.type) for field in schema):
+    if any(name.startswith(RESERVED_PREFIX) for name in schema.names):
         return None
-    return schema
+    fields = [field.with_type(_in_microseconds(field.type)) for field in schema]
+    return pa.schema(fields) if all(_is_spark_type(field.type) for field in fields) else None
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) and kind.unit == "ms" else kind
 
 
 def frame_schema(type_info: TypeInformation | None, layout: Layout) -> pa.Schema:
@@ -118,7 +126,11 @@ def encode_rows(batch: Batch, type_info: TypeInformation | None, layout: Layout)
     values = batch.values
     columns = columns_of(values, type_info) if isinstance(values, list) else conform(values, type_info)
     times = pa.nulls(batch.num_rows, pa.int64()) if batch.timestamps is None else pa.array(batch.timestamps)
-    return pa.RecordBatch.from_arrays([*columns.columns, times], schema=frame_schema(type_info, layout))
+    schema = frame_schema(type_info, layout)
+    arrays = [
+        each if each.type == field.type else each.cast(field.type) for each, field in zip(columns.columns, schema)
+    ]
+    return pa.RecordBatch.from_arrays([*arrays, times], schema=schema)
 
 
 def decode_rows(

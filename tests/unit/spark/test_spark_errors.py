@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from flinkpy.common.errors import FunctionError, SparkError, SparkUnavailableError
+from flinkpy.common.errors import FunctionError, SparkError, SparkUnavailableError, TableRuntimeError
 from flinkpy.spark.errors import (
     TaskAttempt,
     as_flink_error,
@@ -224,3 +224,10 @@ def test_a_stack_trace_of_java_keeps_the_first_frames_of_each_exception() -> Non
         "\t... 28 more frames",
     ]
     assert short_trace("one line") == "one line"
+
+
+def test_an_error_that_a_query_raises_is_one_of_the_table_program() -> None:
+    told = "[USER_RAISED_EXCEPTION] TableRuntimeError: Division by zero SQLSTATE: P0001"
+    error = as_flink_error(Exception(f"org.apache.spark.SparkRuntimeException: {told}"), "task", "local[2]")
+    assert isinstance(error, TableRuntimeError)
+    assert error.message == "Division by zero"

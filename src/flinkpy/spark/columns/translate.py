@@ -13,6 +13,7 @@ from flinkpy.connectors.tables.table_source import TableSource
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.operator_specs import ColumnJoinSpec, SortColumnsSpec
 from flinkpy.graph.spark_region import SparkNode
+from flinkpy.graph.table_specs import SparkQuerySpec
 from flinkpy.spark.columns.aggregates import aggregate_all, aggregate_by_key, aggregate_windows, pre_aggregate
 from flinkpy.spark.columns.expressions import to_column
 from flinkpy.spark.columns.file_sources import check_files, event_time, read_files
@@ -26,24 +27,30 @@ from flinkpy.spark.columns.names import (
     name_of,
     without_timestamps,
 )
+from flinkpy.spark.columns.queries import run_query
 from flinkpy.spark.columns.table_sources import check_table, read_table
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, Layout, StreamFrame, natural_layout
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from flinkpy.spark.worker_files import WorkerFiles
 
-def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSession) -> StreamFrame | None:
+
+def translate(
+    node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSession, files: WorkerFiles | None = None
+) -> StreamFrame | None:
     """Returns the main output of a node as an operation of DataFrames; None if Python workers have to run the node.
 
     Args:
         inputs: the frames of `node.inputs`. Frames with the same input index are united.
+        files: the files of the job in Python workers, for functions of users.
 
     Raises:
         InputNotFoundError: the files of a source do not exist.
     """
     try:
-        return _translated(node, inputs, session, session, {})
+        return _translated(node, inputs, session, session, {}, files)
     except NotExpressible:
         return None
 
@@ -54,6 +61,7 @@ def _translated(
     session: SparkSession,
     running: SparkSession | None,
     conf: Mapping[str, str],
+    files: WorkerFiles | None = None,
 ) -> StreamFrame | None:
     """Raises: NotExpressible, InputNotFoundError."""
     spec = _operator_spec(node)
@@ -61,7 +69,7 @@ def _translated(
     if make is None:
         return None
     merged = _by_input_index(node, inputs)
-    frame = make(spec, merged, _Place(node, session, running, conf))
+    frame = make(spec, merged, _Place(node, session, running, conf, files))
     output_type = node.spec.output_type or merged[0].type_info
     return StreamFrame(_conformed(frame, output_type), output_type, Layout.COLUMNS)
 
@@ -150,12 +158,14 @@ class _Place:
         session: makes the frames; ANYTHING if nothing is planned.
         running: the session that will run the node; None if it is not known.
         conf: Spark's configuration of the job.
+        files: the files of the job in Python workers; None for none.
     """
 
     node: SparkNode
     session: SparkSession
     running: SparkSession | None
     conf: Mapping[str, str]
+    files: WorkerFiles | None = None
 
 
 def _source(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
@@ -278,6 +288,13 @@ def _order(columns: ColumnTypes, field: str, direction: str) -> Column:
     return column(name).asc_nulls_first() if direction == "ascending" else column(name).desc_nulls_last()
 
 
+def _query(spec: SparkQuerySpec, inputs: _Inputs, at: _Place) -> DataFrame:
+    session: Any = at.session
+    if isinstance(session, Anything):
+        return session  # type: ignore[return-value]
+    return run_query(at.session, spec, inputs, str(at.node.id), at.files)
+
+
 _TRANSLATIONS: dict[type[specs.OperatorSpec], Callable[[Any, _Inputs, _Place], DataFrame]] = {
     specs.SourceSpec: _source,
     specs.SelectSpec: _select,
@@ -290,4 +307,5 @@ _TRANSLATIONS: dict[type[specs.OperatorSpec], Callable[[Any, _Inputs, _Place], D
     specs.WindowAggregateSpec: _windows,
     specs.ColumnJoinSpec: _join,
     specs.SortColumnsSpec: _sort,
+    SparkQuerySpec: _query,
 }

@@ -164,7 +164,9 @@ class _Translation:
             records = StreamFrame(placed, records.type_info, records.layout)
             self._sinks.append(ParquetSinkJob(node, records, self._job))
             return
-        stream = columns.translate(node, [self._in_columns(edge) for edge in node.inputs], self._session)
+        stream = columns.translate(
+            node, [self._in_columns(edge) for edge in node.inputs], self._session, self._job.files
+        )
         assert stream is not None, f"{node.name}: is_expressible and translate differ"
         if any(edge.source in self._plan.pass_of or edge.source in self._is_made_in_python for edge in node.inputs):
             self._is_made_in_python.add(node.id)

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import InputNotFoundError
+from flinkpy.common.errors import FlinkError, InputNotFoundError
 from flinkpy.connectors.file_source import READ_BATCH_ROWS, FileSource, is_visible
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FileFormat, FileSourceSplit
 from flinkpy.formats.input_files import is_remote, modified_ms
@@ -294,6 +294,14 @@ class FileSystemTableSource(ScanTableSource, LookupTableSource):
     def _source(self, interval_ms: int | None) -> TableFileSource:
         types = (self.produced_type, self.metadata_keys)
         return TableFileSource(self.reader, self.path, interval_ms, *types, self.path_pattern)
+
+    @property
+    def estimated_size_bytes(self) -> int:
+        try:
+            return self.source().estimated_size_bytes() or 0
+        except FlinkError:
+            # Tasks may see files that the program does not see; otherwise they report the error.
+            return 0
 
     @property
     def parquet_files(self) -> Any:

@@ -75,6 +75,11 @@ class ScanTableSource(DynamicTableSource):
         return self.source().boundedness is Boundedness.BOUNDED
 
     @property
+    def estimated_size_bytes(self) -> int:
+        """The size of what the source reads; 0 if it is not known."""
+        return 0
+
+    @property
     def parquet_files(self) -> Any:
         """The FileSource of a table that is nothing but local Parquet files, whose columns have the names of the
         table's. An embedded engine may read such files itself. None for other tables.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
+from sql_edge_values import COMPARISONS, NUMBERS, TIMES, VALUES
 
 from flinkpy.graph.table_specs import EngineTable
 from flinkpy.sql.functions.evaluation import compile_expressions
@@ -19,35 +17,14 @@ from flinkpy.sql.rex import InputRef, Literal, RexCall, RexNode
 from flinkpy.sql.session_settings import DEFAULT_SETTINGS
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.arrow import arrow_type_of
-from flinkpy.table.planner.batch.engine_expressions import ExpressionRenderer, NotInEngine
-from flinkpy.table.planner.batch.engine_types import engine_type
+from flinkpy.table.planner.batch.dialect import NotInEngine
+from flinkpy.table.planner.batch.duckdb_dialect import DUCKDB
+from flinkpy.table.planner.batch.engine_expressions import ExpressionRenderer
 from flinkpy.table.planner.binder import operators
 
 pytest.importorskip("duckdb")
 
 from flinkpy.streaming.operators.table.engine_session import EngineSession
-
-NAN, INFINITE = float("nan"), float("inf")
-#: Edge values of each type.
-VALUES: dict[lt.LogicalType, list[Any]] = {
-    lt.BooleanType(): [True, False, None],
-    lt.TinyIntType(): [0, 1, -128, 127, None],
-    lt.SmallIntType(): [0, -3, -(1 << 15), (1 << 15) - 1, None],
-    lt.IntType(): [0, 7, -1, -(1 << 31), (1 << 31) - 1, None],
-    lt.BigIntType(): [0, 5, -1, -(1 << 63), (1 << 63) - 1, None],
-    lt.FloatType(): [0.0, -0.0, 1.5, NAN, INFINITE, -INFINITE, None],
-    lt.DoubleType(): [0.0, -0.0, 0.1, NAN, INFINITE, -INFINITE, 1e308, None],
-    lt.DecimalType(5, 2): [Decimal("0.00"), Decimal("999.99"), Decimal("-999.99"), None],
-    lt.DecimalType(18, 2): [Decimal("0.01"), Decimal("9999999999999999.99"), Decimal("-9999999999999999.99"), None],
-    lt.DecimalType(38, 6): [Decimal("1.000001"), Decimal("9" * 32 + ".999999"), Decimal("-" + "9" * 32 + ".5"), None],
-    lt.VarCharType(): ["", "a", "A", "ab\ncd", "äöü", "ß", "e\u0301", "😀b", " a ", "a%b_c", "Zürich", None],
-    lt.DateType(): [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(9999, 12, 31), None],
-    lt.TimestampType(3): [dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(2024, 2, 29, 1, 2, 3, 4000), None],
-    lt.TimestampType(6): [dt.datetime(1, 1, 1), dt.datetime(2024, 2, 29, 1, 2, 3, 4), None],
-}
-TIMES = [lt.DateType(), lt.TimestampType(3), lt.TimestampType(6)]
-COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
-NUMBERS = [kind for kind in VALUES if isinstance(kind, lt.DecimalType) or kind.root.value.endswith(("INT", "INTEGER"))]
 
 
 class Sides:
@@ -55,7 +32,7 @@ class Sides:
 
     def __init__(self, directory: Path) -> None:
         self._session = EngineSession(1, 256 << 20, directory / "engine", "test")
-        self._renderer = ExpressionRenderer()
+        self._renderer = ExpressionRenderer(DUCKDB)
         self._tables: dict[tuple[lt.LogicalType, ...], str] = {}
 
     def close(self) -> None:
@@ -67,7 +44,7 @@ class Sides:
             name = self._tables[types] = f"input_{len(self._tables)}"
             combined = list(itertools.product(*(VALUES[kind] for kind in types)))
             columns = [pa.array(values, arrow_type_of(kind)) for values, kind in zip(zip(*combined), types)]
-            self._session.add_table(EngineTable(name, tuple(str(engine_type(kind)) for kind in types)))
+            self._session.add_table(EngineTable(name, tuple(str(DUCKDB.type_name(kind)) for kind in types)))
             self._session.insert(name, pa.RecordBatch.from_arrays(columns, names_of(types)))
         return name
 
@@ -145,7 +122,7 @@ def test_logic_has_three_values(sides: Sides) -> None:
 def test_casts_that_keep_values(sides: Sides) -> None:
     for source, target in itertools.product(VALUES, VALUES):
         node = RexCall(target, "CAST", (column(source),))
-        renderer = ExpressionRenderer()
+        renderer = ExpressionRenderer(DUCKDB)
         renderer.render(node, ["c0"])
         if not renderer.functions:
             sides.check(node, source, itself=True)
@@ -181,7 +158,7 @@ def test_a_condition_may_not_fail_for_rows_that_another_condition_excludes() -> 
     division = operators.arithmetic("/", Literal(kind.not_null(), 10), column(kind))
     condition = operators.comparison(">", division, Literal(kind.not_null(), 1))
     with pytest.raises(NotInEngine, match="may fail"):
-        ExpressionRenderer().condition(condition, ["c0"])
+        ExpressionRenderer(DUCKDB).condition(condition, ["c0"])
 
 
 @pytest.mark.parametrize("name", ["AND", "OR"])
@@ -191,7 +168,7 @@ def test_an_operand_of_a_junction_may_not_fail_for_rows_that_one_before_it_exclu
     may_fail = operators.comparison(">", division, Literal(kind.not_null(), 1))
     test = RexCall(lt.BooleanType(nullable=False), "IS NULL", (column(kind),))
     with pytest.raises(NotInEngine, match=f"operand of {name} may fail"):
-        ExpressionRenderer().render(RexCall(lt.BooleanType(), name, (test, may_fail)), ["c0"])
+        ExpressionRenderer(DUCKDB).render(RexCall(lt.BooleanType(), name, (test, may_fail)), ["c0"])
 
 
 def test_values_that_are_not_chosen_do_not_fail(sides: Sides) -> None:
@@ -206,5 +183,5 @@ def test_values_that_are_not_chosen_do_not_fail(sides: Sides) -> None:
 def test_lists_of_values_stay_lists() -> None:
     kind = lt.IntType()
     tests = [operators.comparison("=", column(kind), Literal(kind.not_null(), value)) for value in (1, 2)]
-    text = ExpressionRenderer().render(operators.or_(tests), ["c0"])
+    text = ExpressionRenderer(DUCKDB).render(operators.or_(tests), ["c0"])
     assert text == "(c0 IN (CAST(1 AS INTEGER), CAST(2 AS INTEGER)))"

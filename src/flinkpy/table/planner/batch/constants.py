@@ -11,7 +11,7 @@ from flinkpy.sql.functions.registry import find_function
 from flinkpy.sql.rex import Literal, RexCall, RexNode, rewrite, walk
 from flinkpy.sql.session_settings import SessionSettings
 from flinkpy.sql.types import logical_types as lt
-from flinkpy.table.planner.batch.engine_types import literal_text
+from flinkpy.table.planner.batch.duckdb_dialect import DUCKDB
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.traversal import with_expressions
 
@@ -55,4 +55,4 @@ def _folded(node: RexCall, settings: SessionSettings) -> Literal | None:
     if isinstance(value, (str, bytes)) and len(value) > _LONGEST_CONSTANT:
         return None
     literal = Literal(node.type if value is not None else node.type.as_nullable(), value)
-    return literal if literal_text(literal) is not None else None
+    return literal if DUCKDB.literal(literal) is not None else None

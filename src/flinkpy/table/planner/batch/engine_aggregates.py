@@ -1,4 +1,4 @@
-"""Aggregate and window functions as text of DuckDB."""
+"""Aggregate and window functions as text of an engine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from flinkpy.sql.rex import AggregateCall, InputRef, RexCall, RexNode
 from flinkpy.sql.types import families as of
 from flinkpy.sql.types import logical_types as lt
-from flinkpy.table.planner.batch.engine_expressions import ExpressionRenderer, NotInEngine, wrapped
-from flinkpy.table.planner.batch.engine_types import INTEGER_BITS, engine_type, quoted
+from flinkpy.table.planner.batch.dialect import INTEGER_BITS, NotInEngine
+from flinkpy.table.planner.batch.engine_expressions import ExpressionRenderer
 from flinkpy.table.planner.logical import nodes as rel
 
 R = lt.TypeRoot
@@ -24,6 +24,7 @@ class AggregateRenderer:
         self, expressions: ExpressionRenderer, row_type: lt.RowType, columns: Sequence[str], over: str = ""
     ) -> None:
         self._expressions = expressions
+        self._dialect = expressions.dialect
         self._row_type = row_type
         self._columns = columns
         self._over = over
@@ -32,6 +33,12 @@ class AggregateRenderer:
         """Returns the text, which has the type of the call. Raises: NotInEngine."""
         if call.user_function is not None or call.order:
             raise NotInEngine(call.function)
+        if (
+            self._over
+            and not self._dialect.has_kernels_everywhere
+            and (call.is_distinct or call.filter_index is not None)
+        ):
+            raise NotInEngine(f"DISTINCT or FILTER of {call.function} in OVER")
         types = [self._row_type.fields[place].type for place in call.arguments]
         match call.function:
             case "COUNT" if len(types) <= 1:
@@ -43,9 +50,9 @@ class AggregateRenderer:
                 return self._of_values(call, types[0])
             case "SINGLE_VALUE" if not self._over:
                 count, value = self._call(call, "count", "*"), self._call(call, "any_value")
-                return f"CASE WHEN {count} > 1 THEN error({quoted(_TWO_VALUES)}) ELSE {value} END"
+                return f"CASE WHEN {count} > 1 THEN {self._dialect.failure(_TWO_VALUES)} ELSE {value} END"
             case name if name in _RANKS and self._over:
-                return f"CAST({name}(){self._over} AS {engine_type(call.type)})"
+                return f"CAST({name}(){self._over} AS {self._dialect.type_name(call.type)})"
         raise NotInEngine(call.function)
 
     def _of_values(self, call: AggregateCall, kind: lt.LogicalType) -> str:
@@ -56,19 +63,17 @@ class AggregateRenderer:
             return self._call(call, call.function.lower())
         if kind.root in INTEGER_BITS:
             if call.function == "SUM":
-                return wrapped(self._total(call), INTEGER_BITS[kind.root])
-            total = wrapped(self._total(call), 64)
+                return self._dialect.integer_sum(self._call(call, "sum"), kind)
+            total = self._dialect.integer_sum(self._call(call, "sum"), _BIGINT)
             return self._quotient(call, _BIGINT, total, _BIGINT)
         if isinstance(kind, lt.DecimalType):
             sum_type = lt.DecimalType(38, kind.scale)
-            total = f"CAST({self._total(call)} AS {engine_type(sum_type)})"
+            summand = self._dialect.summand(self._columns[call.arguments[0]], kind)
+            total = f"CAST({self._call(call, 'sum', summand)} AS {self._dialect.type_name(sum_type)})"
             return total if call.function == "SUM" else self._quotient(call, sum_type, total, lt.DecimalType(20, 0))
         if kind.root is R.DOUBLE:
             return self._call(call, call.function.lower())
         raise NotInEngine(f"{call.function} of {kind}")
-
-    def _total(self, call: AggregateCall) -> str:
-        return self._call(call, "sum")
 
     def _quotient(self, call: AggregateCall, sum_type: lt.LogicalType, total: str, count_type: lt.LogicalType) -> str:
         """Returns the average, divided by the kernel of `/`. The sum of no values is NULL, and so is their average."""
@@ -79,7 +84,7 @@ class AggregateRenderer:
         quotient: RexNode = RexCall(quotient_type, "/", (InputRef(sum_type, 0), count))
         if quotient_type.root is not call.type.root:
             quotient = RexCall(call.type, "CAST", (quotient,))
-        return self._expressions.call_kernel(quotient, (sum_type, _BIGINT), [total, self._call(call, "count")])
+        return self._expressions.over_values(quotient, (sum_type, _BIGINT), [total, self._call(call, "count")])
 
     def _call(self, call: AggregateCall, name: str, arguments: str | None = None) -> str:
         if arguments is None:

@@ -1,4 +1,4 @@
-"""QueryRenderer: logical plans as queries of DuckDB.
+"""QueryRenderer: logical plans as queries of an engine.
 
 Projections and filters are merged into the query of their input, and inner joins into one list of tables, so that the
 engine's own optimiser can choose the order of joins.
@@ -13,19 +13,12 @@ from functools import singledispatchmethod
 from flinkpy.graph.table_specs import JoinType
 from flinkpy.sql.rex import InputRef, Literal, RexCall, RexNode, walk
 from flinkpy.sql.types import families as of
+from flinkpy.table.planner.batch.dialect import Dialect, NotInEngine
 from flinkpy.table.planner.batch.engine_aggregates import AggregateRenderer, frame_text, order_text, over_text
-from flinkpy.table.planner.batch.engine_expressions import ExpressionRenderer, NotInEngine
-from flinkpy.table.planner.batch.engine_types import holds, literal_text
+from flinkpy.table.planner.batch.engine_expressions import ExpressionRenderer
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.logical import nodes as rel
 
-_JOINS = {
-    JoinType.LEFT: "LEFT JOIN",
-    JoinType.RIGHT: "RIGHT JOIN",
-    JoinType.FULL: "FULL JOIN",
-    JoinType.SEMI: "SEMI JOIN",
-    JoinType.ANTI: "ANTI JOIN",
-}
 _FUNCTIONS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
 
 
@@ -63,8 +56,9 @@ class QueryRenderer:
         expressions: renders the expressions, and knows the kernels that they call.
     """
 
-    def __init__(self, inputs: Mapping[int, str]) -> None:
-        self.expressions = ExpressionRenderer()
+    def __init__(self, dialect: Dialect, inputs: Mapping[int, str]) -> None:
+        self.expressions = ExpressionRenderer(dialect)
+        self._dialect = dialect
         self._inputs = inputs
         self._num_aliases = 0
 
@@ -77,8 +71,8 @@ class QueryRenderer:
     def _select(self, node: rel.RelNode) -> _Select:
         name = self._inputs.get(id(node))
         if name is not None:
-            return self._table(name, node.width)
-        if not holds(node.row_type):
+            return self._table(self._dialect.placeholder(name), node.width)
+        if not self._dialect.holds(node.row_type):
             raise NotInEngine("a type that the engine lacks")
         return self._render(node)
 
@@ -90,12 +84,12 @@ class QueryRenderer:
     def _(self, node: rel.Values) -> _Select:
         rows = []
         for row in node.rows:
-            texts = [literal_text(each) for each in row]
+            texts = [self._dialect.literal(each) for each in row]
             if None in texts:
                 raise NotInEngine("a literal")
             rows.append(f"({', '.join(map(str, texts))})")
         if not rows:
-            nulls = [f"{literal_text(Literal(each.type, None))}" for each in node.row_type.fields]
+            nulls = [f"{self._dialect.literal(Literal(each.type, None))}" for each in node.row_type.fields]
             columns = ", ".join(f"{each} AS c{place}" for place, each in enumerate(nulls))
             return self._closed(f"SELECT {columns} WHERE false", node.width)
         names = ", ".join(f"c{place}" for place in range(node.width))
@@ -129,9 +123,7 @@ class QueryRenderer:
     def _(self, node: rel.Aggregate) -> _Select:
         if node.grouping_sets is not None:
             raise NotInEngine("GROUPING SETS")
-        below = self._select(node.input)
-        if below.tail:
-            below = self._as_table(below)
+        below = self._columns_of(node.input)
         if any(node.input.type_of(place).root in of.APPROXIMATE_NUMERIC for place in node.grouping):
             raise NotInEngine("groups of approximate numbers")
         aggregates = AggregateRenderer(self.expressions, node.input.row_type, below.columns)
@@ -171,9 +163,7 @@ class QueryRenderer:
 
     @_render.register
     def _(self, node: rel.OverAggregate) -> _Select:
-        below = self._select(node.input)
-        if below.tail:
-            below = self._as_table(below)
+        below = self._columns_of(node.input)
         columns = list(below.columns)
         for group in node.groups:
             frame = "" if all(each.function in _FUNCTIONS for each in group.aggregates) else frame_text(group)
@@ -186,9 +176,7 @@ class QueryRenderer:
     def _(self, node: rel.Rank) -> _Select:
         if node.function not in _FUNCTIONS:
             raise NotInEngine(node.function)
-        below = self._select(node.input)
-        if below.tail:
-            below = self._as_table(below)
+        below = self._columns_of(node.input)
         over = over_text(node.partition, node.order, "", below.columns)
         ranked = self._closed(
             replace(below, columns=(*below.columns, f"{node.function}(){over}")).text(), node.input.width + 1
@@ -201,6 +189,12 @@ class QueryRenderer:
             where.append(f"{rank} <= {node.end}")
         columns = ranked.columns if node.rank_name is not None else ranked.columns[:-1]
         return replace(ranked, columns=columns, where=tuple(where))
+
+    def _columns_of(self, node: rel.RelNode) -> _Select:
+        """Returns a query to which aggregates and window functions can be added."""
+        select = self._select(node)
+        is_closed = select.is_simple or self._dialect.has_kernels_everywhere
+        return select if is_closed and not select.tail else self._as_table(select)
 
     # -- joins -------------------------------------------------------------------------------------------------------
 
@@ -227,9 +221,12 @@ class QueryRenderer:
         if right.where or len(right.tables) > 1 or not _are_columns(right.columns):
             right = self._as_table(right)
         columns = (*left.columns, *right.columns)
+        known = len(self.expressions.functions)
         on = [self.expressions.condition(each, columns) for each in operators.conjuncts(node.condition)]
+        if len(self.expressions.functions) > known and not self._dialect.has_kernels_everywhere:
+            raise NotInEngine("a kernel in the condition of an outer, semi or anti join")
         first = left.tables[0] if len(left.tables) == 1 else f"({' CROSS JOIN '.join(left.tables)})"
-        table = f"({first} {_JOINS[node.join_type]} {right.tables[0]} ON {' AND '.join(on) or 'true'})"
+        table = f"({first} {self._dialect.joins[node.join_type]} {right.tables[0]} ON {' AND '.join(on) or 'true'})"
         if node.join_type in (JoinType.SEMI, JoinType.ANTI):
             columns = left.columns
         return _Select((table,), columns, left.where)

@@ -8,14 +8,20 @@ from __future__ import annotations
 import logging
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 from flinkpy.common.errors import TableProgramError, ValidationError
+from flinkpy.configuration import spark_options
 from flinkpy.configuration.options import read_option
 from flinkpy.configuration.table_options import BATCH_ENGINE
+from flinkpy.graph import spark_choice
 from flinkpy.table.connectors.changelog_mode import INSERT_ONLY
 from flinkpy.table.connectors.table_source import ScanTableSource
 from flinkpy.table.planner.batch.constants import fold_constants
+from flinkpy.table.planner.batch.dialect import Dialect
+from flinkpy.table.planner.batch.duckdb_dialect import DUCKDB
 from flinkpy.table.planner.batch.regions import cut_into_regions
+from flinkpy.table.planner.batch.spark_dialect import SPARK
 from flinkpy.table.planner.context import PlannerContext
 from flinkpy.table.planner.logical import nodes as rel
 
@@ -23,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def plan_batch(plan: rel.RelNode, context: PlannerContext) -> rel.RelNode:
-    """Returns an optimised plan with the parts that an embedded engine computes.
+    """Returns an optimised plan with the parts that an engine computes.
 
     Raises:
         TableProgramError: a source is unbounded, or sends changes other than inserts.
@@ -32,11 +38,12 @@ def plan_batch(plan: rel.RelNode, context: PlannerContext) -> rel.RelNode:
         if isinstance(node, rel.Scan) and isinstance(node.source, ScanTableSource):
             _check_source(node.table.identifier.as_summary_string(), node.source)
     plan = fold_constants(plan, context.settings)
-    if not _uses_engine(context):
+    dialect = _dialect_of(plan, context.configuration)
+    if dialect is None:
         return plan
     if isinstance(plan, rel.Sink):
-        return plan.with_inputs((cut_into_regions(plan.input),))
-    return cut_into_regions(plan)
+        return plan.with_inputs((cut_into_regions(plan.input, dialect),))
+    return cut_into_regions(plan, dialect)
 
 
 def _check_source(name: str, source: ScanTableSource) -> None:
@@ -51,16 +58,29 @@ def _check_source(name: str, source: ScanTableSource) -> None:
         )
 
 
-def _uses_engine(context: PlannerContext) -> bool:
-    wanted = read_option(context.configuration, BATCH_ENGINE)
+def _dialect_of(plan: rel.RelNode, configuration: Any) -> Dialect | None:
+    """Returns the language of the engine; None for operators alone."""
+    wanted = read_option(configuration, BATCH_ENGINE)
     if wanted == "OPERATORS":
-        return False
+        return None
+    if wanted == "AUTO" and _runs_in_spark(plan, configuration):
+        return SPARK
     if find_spec("duckdb") is not None:
-        return True
+        return DUCKDB
     if wanted == "DUCKDB":
         raise ValidationError(f"{BATCH_ENGINE.key} is DUCKDB, which is not installed: pip install 'flinkpy[duckdb]'")
     _say_once()
-    return False
+    return None
+
+
+def _runs_in_spark(plan: rel.RelNode, configuration: Any) -> bool:
+    """True if the Spark backend is chosen by the options, or by the size of the sources."""
+    backend = read_option(configuration, spark_options.BACKEND)
+    if backend != spark_choice.AUTO or spark_choice.has_no_cluster(configuration):
+        return backend != spark_choice.NATIVE
+    sources = [node.source for node in rel.walk(plan) if isinstance(node, rel.Scan)]
+    size = sum(each.estimated_size_bytes for each in sources if isinstance(each, ScanTableSource))
+    return spark_choice.decide_by_size(size, configuration).backend == spark_choice.SPARK
 
 
 @cache

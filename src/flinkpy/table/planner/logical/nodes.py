@@ -448,22 +448,26 @@ class ReplicateRows(_OneInput):
 
 @dataclass(frozen=True, eq=False)
 class EngineQuery(RelNode):
-    """A part of a batch query that an embedded engine computes.
+    """A part of a batch query that an engine computes.
 
     Attributes:
         parts: the nodes whose rows the engine gets.
+        engine: DuckDB or Spark.
         query: the text for the engine.
         tables, files, functions: as in EngineQuerySpec.
         scans: the names of the tables that the engine reads from files, for plans.
+        is_ordered: True if the rows come in an order that the query asks for.
     """
 
     parts: tuple[RelNode, ...]
     type: RowType
+    engine: str
     query: str
     tables: tuple[EngineTable, ...]
     files: tuple[EngineFiles, ...]
     functions: tuple[EngineFunction, ...]
     scans: tuple[str, ...] = ()
+    is_ordered: bool = False
 
     @property
     def inputs(self) -> tuple[RelNode, ...]:

@@ -96,7 +96,8 @@ class PhysicalBuilder:
     @_build.register
     def _(self, node: rel.EngineQuery) -> ph.PhysicalNode:
         below = [self.build(each) for each in node.parts] or [ph.Values([], _NO_ROWS, ())]
-        return ph.EngineQuery(below, node.row_type, node.query, node.tables, node.files, node.functions, node.scans)
+        parts = (node.query, node.tables, node.files, node.functions, node.scans, node.is_ordered)
+        return ph.EngineQuery(below, node.row_type, node.engine, *parts)
 
     @_build.register
     def _(self, node: rel.WatermarkAssigner) -> ph.PhysicalNode:

@@ -282,23 +282,27 @@ class ReplicateRows(PhysicalNode):
 
 @dataclass(eq=False)
 class EngineQuery(PhysicalNode):
-    """A part of the query that an embedded engine computes."""
+    """A part of the query that an engine computes."""
 
+    engine: str
     query: str
     tables: tuple[EngineTable, ...]
     files: tuple[EngineFiles, ...]
     functions: tuple[EngineFunction, ...]
     scans: tuple[str, ...]
+    is_ordered: bool = False
 
     def terms(self, *, infix: bool = False) -> list[Term]:
-        terms = [("engine", "[DuckDB]")]
+        terms = [("engine", f"[{self.engine}]")]
         if self.files:
             files = [f"{files.name}={scan}" for files, scan in zip(self.files, self.scans, strict=True)]
             terms.append(("files", f"[{', '.join(files)}]"))
         if self.functions:
             kernels = [f"{each.name}={each.expression}" for each in self.functions]
             terms.append(("kernels", f"[{', '.join(kernels)}]"))
-        return [*terms, ("query", f"[{self.query}]"), self._select()]
+        # Placeholders of inputs and kernels are in braces.
+        query = self.query.replace("{", "").replace("}", "") if self.engine == "Spark" else self.query
+        return [*terms, ("query", f"[{query}]"), self._select()]
 
 
 @dataclass(eq=False)

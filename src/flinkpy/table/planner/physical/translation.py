@@ -24,6 +24,7 @@ from flinkpy.sql.rex import Literal
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowType
 from flinkpy.table.connectors.stream_table import StreamTableSource
+from flinkpy.table.planner.batch.spark_dialect import SPARK
 from flinkpy.table.planner.changelog.inference import deduplication
 from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
@@ -221,6 +222,15 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.EngineQuery) -> Transformation:
+        if node.engine == SPARK.name:
+            of_spark = specs.SparkQuerySpec(
+                node.query, node.tables, node.functions, self._settings.session, **self._types(node)
+            )
+            made = self._operator(node, of_spark)
+            made.set_batch_backend("spark")
+            if node.is_ordered:
+                made.force_non_parallel()
+            return made
         spec = specs.EngineQuerySpec(
             node.query,
             node.tables,
