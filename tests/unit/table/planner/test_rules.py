@@ -223,3 +223,26 @@ def test_cross_join_with_equalities_in_where_has_keys_in_the_written_order(plann
     assert len(joins) == 2
     assert "where=[AND(=(a, a0), =(b0, b))]" in joins[1]
     assert "distribution=[single]" not in plan
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "expected"),
+    [
+        ("LEFT", "v.a IS NOT NULL", "InnerJoin"),
+        ("LEFT", "v.c = 'x' OR v.c = 'y'", "InnerJoin"),
+        ("LEFT", "NOT (v.c = 'x')", "InnerJoin"),
+        ("LEFT", "u.b < v.a + 1", "InnerJoin"),
+        ("LEFT", "v.c IS NULL OR v.c = 'x'", "LeftOuterJoin"),
+        ("LEFT", "COALESCE(v.c, 'x') = 'x'", "LeftOuterJoin"),
+        ("LEFT", "u.b > 3", "LeftOuterJoin"),
+        ("RIGHT", "u.b BETWEEN 1 AND 5", "InnerJoin"),
+        ("FULL", "u.b > 3", "LeftOuterJoin"),
+        ("FULL", "v.c LIKE 'x%'", "RightOuterJoin"),
+        ("FULL", "u.b > 3 AND (v.c LIKE 'x%') IS TRUE", "InnerJoin"),
+    ],
+)
+def test_a_filter_that_drops_padded_rows_makes_an_outer_join_inner(
+    planner: PlannerFixture, kind: str, condition: str, expected: str
+) -> None:
+    plan = planner.plan(f"SELECT u.b, v.c FROM u {kind} JOIN v ON u.a = v.a WHERE {condition}")
+    assert f"joinType=[{expected}]" in plan

@@ -44,7 +44,7 @@ def join_of(plan: str) -> str:
         ),
         (
             "SELECT a FROM t WHERE b > (SELECT AVG(y) FROM u WHERE z = c)",
-            "joinType=[LeftOuterJoin], where=[=($c1, c)], select=[a, b, c, EXPR$0, $c1]",
+            "joinType=[InnerJoin], where=[AND(=($c1, c), >(b, EXPR$0))], select=[a, b, c, EXPR$0, $c1]",
         ),
         (
             "SELECT a FROM t EXCEPT SELECT x FROM u",

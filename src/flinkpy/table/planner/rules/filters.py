@@ -17,6 +17,7 @@ from flinkpy.table.planner.rules.expressions import (
     simplified,
     substituted,
 )
+from flinkpy.table.planner.rules.outer_joins import without_padding
 
 
 def push_filters(plan: rel.RelNode) -> rel.RelNode:
@@ -76,12 +77,12 @@ def _push_join(node: rel.Join, conditions: list[RexNode]) -> rel.RelNode:
     """Pushes conditions above and in the join to the inputs, as far as the kind of the join allows it."""
     width = node.left.width
     own = operators.conjuncts(simplified(node.condition))
-    kind = node.join_type
+    is_snapshot = isinstance(node.right, rel.Snapshot)
+    kind = node.join_type if is_snapshot else without_padding(node.join_type, conditions, width)
     to_left: list[RexNode] = []
     to_right: list[RexNode] = []
     stay: list[RexNode] = []
     above: list[RexNode] = []
-    is_snapshot = isinstance(node.right, rel.Snapshot)
     for each in conditions:
         side = _side(each, width) if is_inlinable((each,)) else None
         if side == "left" and kind in (JoinType.INNER, JoinType.LEFT, JoinType.SEMI, JoinType.ANTI):
@@ -106,7 +107,8 @@ def _push_join(node: rel.Join, conditions: list[RexNode]) -> rel.RelNode:
             stay.append(each)
     left = _push(node.left, to_left)
     right = _push(node.right, [moved(each, lambda place: place - width) for each in to_right])
-    return _filtered(replace(node, left=left, right=right, condition=operators.and_(stay)), above)
+    joined = replace(node, left=left, right=right, join_type=kind, condition=operators.and_(stay))
+    return _filtered(joined, above)
 
 
 def _side(condition: RexNode, width: int) -> str | None:
