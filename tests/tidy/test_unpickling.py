@@ -45,6 +45,7 @@ UNPICKLING = {
     "sql/types/logical_codecs.py": (1, TASK, "objects of type RAW, which SQL does not look into"),
     "state/pickling.py": (2, TASK, "state of the job"),
     "state/rocksdb/key_codec.py": (2, TASK, "keys of the job's state"),
+    "table/models/python_model.py": (1, TASK, "a model whose file the statement of the program names"),
     "taskexecutor/task_deployer.py": (1, TASK, "functions of the job whose task it deploys"),
 }
 #: Packages of processes that serve all jobs, and the packages that they import.

@@ -72,6 +72,21 @@ ASYNC_SCALAR_CAPACITY = int_option(
     "Most calls side by side of the asynchronous scalar functions of an operator.",
     minimum=1,
 )
+ASYNC_ML_PREDICT_CAPACITY = int_option(
+    "table.exec.async-ml-predict.max-concurrent-operations",
+    10,
+    "Most calls side by side of the model of an ML_PREDICT.",
+    minimum=1,
+)
+ASYNC_ML_PREDICT_TIMEOUT = duration_option(
+    "table.exec.async-ml-predict.timeout", "3 min", "How long the prediction of a row by ML_PREDICT may take."
+)
+ASYNC_ML_PREDICT_OUTPUT_MODE = enum_option(
+    "table.exec.async-ml-predict.output-mode",
+    ("ORDERED", "ALLOW_UNORDERED"),
+    "ORDERED",
+    "If the results of ML_PREDICT may overtake one another. They keep the order of their rows with both values.",
+)
 ASYNC_SCALAR_TIMEOUT = duration_option(
     "table.exec.async-scalar.timeout", "3 min", "How long a call of an asynchronous scalar function may take."
 )

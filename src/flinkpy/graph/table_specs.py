@@ -186,6 +186,17 @@ class DropUpdateBeforeSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessTableFunctionSpec(OperatorSpec):
+    """Calls a process table function that sees one row at a time.
+
+    Attributes:
+        function: a `flinkpy.sql.functions.changelog_functions.RowProcess`.
+    """
+
+    function: Any
+
+
+@dataclass(frozen=True, slots=True)
 class CorrelateSpec(OperatorSpec):
     """Calls a table function for each row and emits the row with each result.
 

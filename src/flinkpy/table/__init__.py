@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flinkpy.table.environment_settings import EnvironmentSettings
     from flinkpy.table.explain_detail import ExplainDetail
     from flinkpy.table.expression import Expression
+    from flinkpy.table.model_descriptor import ModelDescriptor
     from flinkpy.table.module.module import Module, ModuleEntry
     from flinkpy.table.plan_reference import PlanReference
     from flinkpy.table.schema import Schema
@@ -52,6 +53,7 @@ _LAZY = {
     "FunctionContext": "udf",
     "ListView": "data_view",
     "MapView": "data_view",
+    "ModelDescriptor": "model_descriptor",
     "Module": "module.module",
     "ModuleEntry": "module.module",
     "PlanReference": "plan_reference",
@@ -83,6 +85,7 @@ __all__ = [
     "GroupedTable",
     "ListView",
     "MapView",
+    "ModelDescriptor",
     "Module",
     "ModuleEntry",
     "OverWindowedTable",

@@ -36,6 +36,7 @@ from flinkpy.table.connectors.arrow_table import ArrowTableSource
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.environment_settings import EnvironmentSettings
 from flinkpy.table.explain_detail import ExplainDetail
+from flinkpy.table.model_descriptor import ModelDescriptor
 from flinkpy.table.module.module import Module, ModuleEntry
 from flinkpy.table.plan_reference import PlanReference
 from flinkpy.table.planner.errors import shown_in
@@ -460,6 +461,42 @@ class TableEnvironment:
     def list_full_modules(self) -> list[ModuleEntry]:
         """Returns all loaded modules, used ones first."""
         return [ModuleEntry(*each) for each in self._functions.modules.list_full_modules()]
+
+    # -- models --------------------------------------------------------------------------------------------------------
+
+    def create_model(
+        self, model_path: str, model_descriptor: ModelDescriptor, ignore_if_exists: bool | None = False
+    ) -> None:
+        """Creates a model in a catalog. Raises: ValidationError if the name is taken."""
+        model = model_descriptor.to_catalog_model()
+        self._catalogs.models.create_model(self._identifier(model_path), model, bool(ignore_if_exists))
+
+    def create_temporary_model(
+        self, model_path: str, model_descriptor: ModelDescriptor, ignore_if_exists: bool | None = False
+    ) -> None:
+        """Creates a model for this session, which hides one of a catalog. Raises: ValidationError as `create_model`."""
+        model = model_descriptor.to_catalog_model()
+        self._catalogs.models.create_model(
+            self._identifier(model_path), model, bool(ignore_if_exists), is_temporary=True
+        )
+
+    def drop_model(self, model_path: str, ignore_if_not_exists: bool | None = True) -> bool:
+        """Drops a model of a catalog. Returns False if there was none."""
+        return self._catalogs.models.drop_model(self._identifier(model_path), bool(ignore_if_not_exists))
+
+    def drop_temporary_model(self, model_path: str) -> bool:
+        """Drops a model of this session. Returns False if there was none."""
+        return self._catalogs.models.drop_model(self._identifier(model_path), True, is_temporary=True)
+
+    def list_models(self) -> list[str]:
+        """Returns the names of the models of the current database, temporary ones included."""
+        return self._catalogs.models.list_models()
+
+    def list_temporary_models(self) -> list[str]:
+        return self._catalogs.models.list_temporary_models()
+
+    def _identifier(self, path: str) -> ObjectIdentifier:
+        return self._catalogs.qualify(parse_path(path))
 
     # -- tables from rows ----------------------------------------------------------------------------------------------
 

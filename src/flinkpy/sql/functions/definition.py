@@ -26,6 +26,7 @@ class FunctionKind(enum.Enum):
     SCALAR = "SCALAR"
     AGGREGATE = "AGGREGATE"
     TABLE = "TABLE"
+    PROCESS_TABLE = "PROCESS_TABLE"
 
 
 class _NotLiteral:

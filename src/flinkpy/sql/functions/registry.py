@@ -32,6 +32,7 @@ _FAMILIES = (
     "aggregates",
     "bitmaps",
     "bound_functions",
+    "process_tables",
 )
 
 _DEFINITIONS: dict[str, FunctionDefinition] = {}

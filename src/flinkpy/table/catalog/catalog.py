@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from flinkpy.common.errors import CatalogError
+from flinkpy.table.catalog.catalog_model import CatalogModel
 from flinkpy.table.catalog.catalog_tables import CatalogDatabase, CatalogFunction, CatalogTable, CatalogView
 from flinkpy.table.catalog.identifiers import ObjectPath
 from flinkpy.table.catalog.procedure import Procedure
@@ -130,6 +131,31 @@ class Catalog(ABC):
     def drop_function(self, function_path: ObjectPath, ignore_if_not_exists: bool) -> None:
         raise self._read_only("drop a function")
 
+    # -- models -------------------------------------------------------------------------------------------------------
+
+    def list_models(self, database_name: str) -> list[str]:
+        return []
+
+    def get_model(self, model_path: ObjectPath) -> CatalogModel:
+        raise CatalogError(f"Model '{model_path}' does not exist in catalog {self.name}.")
+
+    def model_exists(self, model_path: ObjectPath) -> bool:
+        return self.database_exists(model_path.database_name) and model_path.object_name in self.list_models(
+            model_path.database_name
+        )
+
+    def create_model(self, model_path: ObjectPath, model: CatalogModel, ignore_if_exists: bool) -> None:
+        raise self._read_only("create a model")
+
+    def alter_model(self, model_path: ObjectPath, new_model: CatalogModel, ignore_if_not_exists: bool) -> None:
+        raise self._read_only("alter a model")
+
+    def rename_model(self, model_path: ObjectPath, new_model_name: str, ignore_if_not_exists: bool) -> None:
+        raise self._read_only("rename a model")
+
+    def drop_model(self, model_path: ObjectPath, ignore_if_not_exists: bool) -> None:
+        raise self._read_only("drop a model")
+
     # -- procedures ---------------------------------------------------------------------------------------------------
 
     def list_procedures(self, database_name: str) -> list[str]:
@@ -153,6 +179,7 @@ class GenericInMemoryCatalog(Catalog):
         self._tables: dict[ObjectPath, CatalogTable | CatalogView] = {}
         self._functions: dict[ObjectPath, CatalogFunction] = {}
         self._partitions: dict[ObjectPath, dict[PartitionSpec, dict[str, str]]] = {}
+        self._models: dict[ObjectPath, CatalogModel] = {}
 
     # -- databases -------------------------------------------------------------------------------------------------
 
@@ -174,13 +201,14 @@ class GenericInMemoryCatalog(Catalog):
             if ignore_if_not_exists:
                 return
             raise self._no_database(name)
-        contents = [path for path in (*self._tables, *self._functions) if path.database_name == name]
+        contents = [path for path in (*self._tables, *self._functions, *self._models) if path.database_name == name]
         if contents and not cascade:
             raise CatalogError(f"Database {name} in catalog {self.name} is not empty.")
         for path in contents:
             self._tables.pop(path, None)
             self._partitions.pop(path, None)
             self._functions.pop(path, None)
+            self._models.pop(path, None)
         del self._databases[name]
 
     def alter_database(self, name: str, new_database: CatalogDatabase, ignore_if_not_exists: bool) -> None:
@@ -310,6 +338,41 @@ class GenericInMemoryCatalog(Catalog):
     def drop_function(self, function_path: ObjectPath, ignore_if_not_exists: bool) -> None:
         if self._functions.pop(_lower(function_path), None) is None and not ignore_if_not_exists:
             super().get_function(function_path)
+
+    # -- models -------------------------------------------------------------------------------------------------------
+
+    def list_models(self, database_name: str) -> list[str]:
+        self._check_database(database_name)
+        return [path.object_name for path in self._models if path.database_name == database_name]
+
+    def get_model(self, model_path: ObjectPath) -> CatalogModel:
+        model = self._models.get(model_path)
+        return super().get_model(model_path) if model is None else model
+
+    def create_model(self, model_path: ObjectPath, model: CatalogModel, ignore_if_exists: bool) -> None:
+        self._check_database(model_path.database_name)
+        if model_path not in self._models:
+            self._models[model_path] = model
+        elif not ignore_if_exists:
+            raise CatalogError(f"Model '{model_path}' already exists in catalog {self.name}.")
+
+    def alter_model(self, model_path: ObjectPath, new_model: CatalogModel, ignore_if_not_exists: bool) -> None:
+        if model_path in self._models:
+            self._models[model_path] = new_model
+        elif not ignore_if_not_exists:
+            super().get_model(model_path)
+
+    def rename_model(self, model_path: ObjectPath, new_model_name: str, ignore_if_not_exists: bool) -> None:
+        if model_path not in self._models:
+            if ignore_if_not_exists:
+                return
+            super().get_model(model_path)
+        self.create_model(ObjectPath(model_path.database_name, new_model_name), self._models[model_path], False)
+        del self._models[model_path]
+
+    def drop_model(self, model_path: ObjectPath, ignore_if_not_exists: bool) -> None:
+        if self._models.pop(model_path, None) is None and not ignore_if_not_exists:
+            super().get_model(model_path)
 
     # -----------------------------------------------------------------------------------------------------------------
 

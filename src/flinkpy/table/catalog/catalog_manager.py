@@ -20,6 +20,7 @@ from flinkpy.table.catalog.catalog_tables import (
     QueryView,
 )
 from flinkpy.table.catalog.identifiers import ObjectIdentifier
+from flinkpy.table.catalog.model_catalog import ModelCatalog
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.schema import Schema
 
@@ -52,6 +53,7 @@ class CatalogManager:
         #: The comments of CREATE CATALOG and ALTER CATALOG.
         self._comments: dict[str, str] = {}
         self.schema_resolver: SchemaResolver | None = None
+        self.models = ModelCatalog(self)
 
     # -- catalogs and databases ------------------------------------------------------------------------------------
 
@@ -312,13 +314,13 @@ class CatalogManager:
 
     def list_tables(self, catalog_name: str | None = None, database_name: str | None = None) -> list[str]:
         """Returns the names of tables and views of a database in order, temporary ones included."""
-        catalog, database = self._place(catalog_name, database_name)
+        catalog, database = self.place(catalog_name, database_name)
         temporary = [each.object_name for each in self._temporary if each.parts[:2] == (catalog, database)]
         permanent = self.catalog_or_error(catalog).list_tables(database)
         return sorted({*temporary, *permanent})
 
     def list_views(self, catalog_name: str | None = None, database_name: str | None = None) -> list[str]:
-        catalog, database = self._place(catalog_name, database_name)
+        catalog, database = self.place(catalog_name, database_name)
         temporary = {
             each.object_name: not isinstance(table, CatalogTable)
             for each, table in self._temporary.items()
@@ -341,7 +343,8 @@ class CatalogManager:
             if each.parts[:2] == place and is_view != isinstance(table, CatalogTable)
         )
 
-    def _place(self, catalog_name: str | None, database_name: str | None) -> tuple[str, str]:
+    def place(self, catalog_name: str | None, database_name: str | None) -> tuple[str, str]:
+        """Returns a catalog and a database: the given ones, or the current ones."""
         catalog = catalog_name or self._current().name
         database = database_name or self._current_database
         if database is None:

@@ -17,6 +17,11 @@ class Tables(Protocol):
     @property
     def current_database(self) -> str | None: ...
 
+    @property
+    def models(self) -> Any:
+        """The ModelCatalog of the session."""
+        ...
+
     def get_table_or_error(self, parts: tuple[str, ...]) -> Any:
         """Returns the ContextResolvedTable. Raises: ValidationError if there is none."""
         ...

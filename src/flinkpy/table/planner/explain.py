@@ -135,6 +135,11 @@ def _logical_line(node: rel.RelNode) -> str:
         case rel.WindowTableFunction():
             window = ph.window_text(node.window, f"time_col=[{node.input.names[node.time_column]}]")
             return f"LogicalTableFunctionScan(invocation=[{window}])"
+        case rel.ProcessTableFunction():
+            return f"LogicalTableFunctionScan(invocation=[{node.invocation}])"
+        case rel.MLPredict():
+            call = rex_text(node.call, at(node.input.width))
+            return f"LogicalTableFunctionScan(invocation=[{call}])"
         case rel.Correlate():
             call = rex_text(node.call, at(node.input.width))
             return f"LogicalCorrelate(invocation=[{call}], joinType=[{node.join_type.name.lower()}])"

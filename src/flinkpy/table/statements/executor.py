@@ -31,8 +31,9 @@ from flinkpy.table.schema import Schema
 from flinkpy.table.statements import alterations, listings, modules
 from flinkpy.table.statements.declarations import merged_like, options_of, table_of
 from flinkpy.table.statements.jobs import JobStatements
+from flinkpy.table.statements.models import ModelStatements
 from flinkpy.table.statements.procedures import call_procedure
-from flinkpy.table.statements.refusals import refusal
+from flinkpy.table.statements.refusals import no_connections, refusal
 from flinkpy.table.statements.resources import ResourceManager
 from flinkpy.table.statements.table_as_query import schema_as_query
 from flinkpy.table.table_config import TableConfig
@@ -70,6 +71,7 @@ class StatementExecutor:
         self._catalogs = session.catalogs
         self._functions = session.functions
         self._jobs = JobStatements(session.environment, session.config.get_local_timezone)
+        self._models = ModelStatements(session.catalogs, session.bind_type)
         self._resources = ResourceManager(session.environment)
         #: The options with which the session began. RESET returns to them.
         self._first_options = session.config.get_configuration().to_dict()
@@ -210,6 +212,10 @@ class StatementExecutor:
                     self._functions.drop_temporary_function(parts, exists)
                 else:
                     self._functions.drop_function(parts, exists)
+            case "MODEL":
+                return self._models.drop(statement)
+            case "CONNECTION":
+                raise no_connections(statement)
             case kind:
                 raise UnsupportedOperationError(f"flinkpy does not have objects of the kind {kind} yet")
         return TableResult.ok()
@@ -245,6 +251,10 @@ class StatementExecutor:
                 return TableResult.ok()
             case "CATALOG":
                 return self._alter_catalog(statement)
+            case "MODEL":
+                return self._models.alter(statement)
+            case "CONNECTION":
+                raise no_connections(statement)
         raise UnsupportedOperationError(f"flinkpy does not have ALTER {statement.kind} yet")
 
     def _alter_catalog(self, statement: ast.Alter) -> TableResult:
@@ -372,17 +382,27 @@ class StatementExecutor:
                 return listings.listed(("jars",), [(each,) for each in self._resources.list()])
             case "JOBS":
                 return self._jobs.show()
+            case "MODELS":
+                return self._models.show(statement)
         return listings.show(statement, self._catalogs, self._functions)
 
     @execute.register
     def _(self, statement: ast.ShowCreate) -> TableResult:
+        if statement.kind == "MODEL":
+            return self._models.show_create(statement)
         return listings.show_create(statement, self._catalogs)
 
     @execute.register
     def _(self, statement: ast.Describe) -> TableResult:
+        if statement.kind == "MODEL":
+            return self._models.describe(statement)
         return listings.describe(statement, self._catalogs, self._functions)
 
-    # -- modules, resources, jobs, procedures --------------------------------------------------------------------------
+    # -- models, modules, resources, jobs, procedures ------------------------------------------------------------------
+
+    @execute.register
+    def _(self, statement: ast.CreateModel) -> TableResult:
+        return self._models.create(statement)
 
     @execute.register
     def _(self, statement: ast.LoadModule) -> TableResult:

@@ -34,10 +34,10 @@ def listed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> TableResult:
 
 def show(statement: ast.Show, catalogs: CatalogManager, functions: FunctionCatalog) -> TableResult:
     """Returns the names that SHOW asks for, in order."""
-    matches = _matcher(statement.like)
+    matches = matcher(statement.like)
     match statement.kind:
         case "CATALOGS":
-            return _names("catalog name", catalogs.catalog_names, matches)
+            return name_list("catalog name", catalogs.catalog_names, matches)
         case "CURRENT CATALOG":
             return listed(("current catalog name",), [(catalogs.current_catalog,)])
         case "CURRENT DATABASE":
@@ -46,18 +46,18 @@ def show(statement: ast.Show, catalogs: CatalogManager, functions: FunctionCatal
             container = statement.container.last if statement.container is not None else catalogs.current_catalog
             if container is None:
                 raise ValidationError("A current catalog has not been set: use SHOW DATABASES IN catalog.")
-            return _names("database name", catalogs.catalog_or_error(container).list_databases(), matches)
+            return name_list("database name", catalogs.catalog_or_error(container).list_databases(), matches)
         case "TABLES":
-            return _names("table name", catalogs.list_tables(*_place(statement.container, catalogs)), matches)
+            return name_list("table name", catalogs.list_tables(*_place(statement.container, catalogs)), matches)
         case "VIEWS":
-            return _names("view name", catalogs.list_views(*_place(statement.container, catalogs)), matches)
+            return name_list("view name", catalogs.list_views(*_place(statement.container, catalogs)), matches)
         case "FUNCTIONS":
-            return _names("function name", _functions(statement, catalogs, functions), matches)
+            return name_list("function name", _functions(statement, catalogs, functions), matches)
         case "USER FUNCTIONS":
-            return _names("function name", _functions(statement, catalogs, functions, only_users=True), matches)
+            return name_list("function name", _functions(statement, catalogs, functions, only_users=True), matches)
         case "PROCEDURES":
-            catalog, database = _given_or_current(statement.container, catalogs)
-            return _names("procedure name", catalogs.catalog_or_error(catalog).list_procedures(database), matches)
+            catalog, database = given_or_current(statement.container, catalogs)
+            return name_list("procedure name", catalogs.catalog_or_error(catalog).list_procedures(database), matches)
         case "CONNECTIONS":
             raise no_connections(statement)
         case "COLUMNS":
@@ -75,7 +75,7 @@ def show(statement: ast.Show, catalogs: CatalogManager, functions: FunctionCatal
     raise UnsupportedOperationError(f"flinkpy does not have SHOW {statement.kind} yet")
 
 
-def _names(title: str, names: Iterable[str], matches: Callable[[str], bool]) -> TableResult:
+def name_list(title: str, names: Iterable[str], matches: Callable[[str], bool]) -> TableResult:
     return listed((title,), [(name,) for name in sorted(names) if matches(name)])
 
 
@@ -84,13 +84,13 @@ def _functions(
 ) -> set[str]:
     """Returns the names of functions: all that an unqualified name can stand for, or those of a database."""
     if statement.container is not None:
-        catalog, database = _given_or_current(statement.container, catalogs)
+        catalog, database = given_or_current(statement.container, catalogs)
         return set(catalogs.catalog_or_error(catalog).list_functions(database))
     found = set(functions.user_functions())
     return found if only_users else found.union(functions.builtin_names())
 
 
-def _given_or_current(container: ast.Identifier | None, catalogs: CatalogManager) -> tuple[str, str]:
+def given_or_current(container: ast.Identifier | None, catalogs: CatalogManager) -> tuple[str, str]:
     """Returns the catalog and the database of IN or FROM, or the current ones."""
     catalog, database = _place(container, catalogs)
     catalog, database = catalog or catalogs.current_catalog, database or catalogs.current_database
@@ -109,7 +109,7 @@ def _place(container: ast.Identifier | None, catalogs: CatalogManager) -> tuple[
     return catalog, parts[-1]
 
 
-def _matcher(like: ast.ShowLike | None) -> Callable[[str], bool]:
+def matcher(like: ast.ShowLike | None) -> Callable[[str], bool]:
     """Returns a test for names by a pattern of LIKE: % for any characters, _ for one, a backslash before either."""
     if like is None:
         return lambda name: True
@@ -251,13 +251,13 @@ def _create_catalog(name: str, catalogs: CatalogManager) -> str:
     comment = catalogs.catalog_comment(name)
     lines = [f"CREATE CATALOG {quoted(name)}"]
     if comment:
-        lines.append(f"COMMENT {_text(comment)}")
-    return "\n".join([*lines, _with_options(catalogs.catalog_options(name))]) + "\n"
+        lines.append(f"COMMENT {quoted_text(comment)}")
+    return "\n".join([*lines, with_options(catalogs.catalog_options(name))]) + "\n"
 
 
-def _with_options(options: dict[str, str]) -> str:
+def with_options(options: dict[str, str]) -> str:
     """Returns WITH (...). Values of secret options are hidden."""
-    texts = [f"  {_text(key)} = {_text(_shown(key, value))}" for key, value in options.items()]
+    texts = [f"  {quoted_text(key)} = {quoted_text(_shown(key, value))}" for key, value in options.items()]
     return "\n".join(["WITH (", ",\n".join(texts), ")"])
 
 
@@ -273,7 +273,7 @@ def _create_view(found: ContextResolvedTable) -> str:
     assert isinstance(found.table, CatalogView)
     temporary = "TEMPORARY " if found.is_temporary else ""
     names = ",\n  ".join(map(quoted, found.resolved_schema.column_names))
-    comment = f"\nCOMMENT {_text(found.table.comment)}" if found.table.comment else ""
+    comment = f"\nCOMMENT {quoted_text(found.table.comment)}" if found.table.comment else ""
     return f"CREATE {temporary}VIEW {found.identifier} (\n  {names}\n){comment}\nAS {found.table.expanded_query}\n"
 
 
@@ -282,13 +282,13 @@ def _create_table(found: ContextResolvedTable) -> str:
     assert isinstance(table, CatalogTable)
     parts = []
     for declared, column in zip(table.schema.columns, resolved.columns):
-        comment = f" COMMENT {_text(column.comment)}" if column.comment else ""
+        comment = f" COMMENT {quoted_text(column.comment)}" if column.comment else ""
         if isinstance(declared, UnresolvedComputedColumn):
             parts.append(f"{quoted(column.name)} AS {declared.expression}{comment}")
             continue
         extra = ""
         if isinstance(declared, UnresolvedMetadataColumn):
-            source = "" if declared.metadata_key is None else f" FROM {_text(declared.metadata_key)}"
+            source = "" if declared.metadata_key is None else f" FROM {quoted_text(declared.metadata_key)}"
             extra = f" METADATA{source}{' VIRTUAL' if declared.is_virtual else ''}"
         parts.append(f"{quoted(column.name)} {_declared_type(column)}{extra}{comment}")
     parts += [f"WATERMARK FOR {quoted(each.column)} AS {each.expression}" for each in table.schema.watermarks]
@@ -298,12 +298,12 @@ def _create_table(found: ContextResolvedTable) -> str:
     lines = [f"CREATE {'TEMPORARY ' if found.is_temporary else ''}TABLE {found.identifier} ("]
     lines += [",\n".join(f"  {part}" for part in parts), ")"]
     if table.comment:
-        lines.append(f"COMMENT {_text(table.comment)}")
+        lines.append(f"COMMENT {quoted_text(table.comment)}")
     if table.distribution is not None:
         lines.append(_distribution(table.distribution))
     if table.partition_keys:
         lines.append(f"PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})")
-    return "\n".join([*lines, _with_options(table.options)]) + "\n"
+    return "\n".join([*lines, with_options(table.options)]) + "\n"
 
 
 def _declared_type(column: Column) -> str:
@@ -322,5 +322,5 @@ def _distribution(distribution: tuple[str | None, int | None, tuple[str, ...]]) 
     return f"DISTRIBUTED{by}{into}"
 
 
-def _text(text: str) -> str:
+def quoted_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

@@ -13,7 +13,6 @@ _REFUSED: dict[type[ast.Statement], tuple[str, str]] = {
     ),
     ast.EndStatementSet: ("END", "It belongs to EXECUTE STATEMENT SET BEGIN ... END, which is one statement."),
     ast.CreateMaterializedTable: ("CREATE MATERIALIZED TABLE", "Use CREATE TABLE and a job with INSERT."),
-    ast.CreateModel: ("CREATE MODEL", "Call the model in a function in Python."),
 }
 #: Statements that change rows of a table, and what its sink would have to support for them.
 _ROW_LEVEL: dict[type[ast.Statement], tuple[str, str]] = {

@@ -22,6 +22,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.WatermarkAssignerSpec: "watermark_assigner_operator:WatermarkAssignerOperator",
     specs.AsyncCalcSpec: "calc_operator:create_async_calc_operator",
     specs.CorrelateSpec: "correlate_operator:CorrelateOperator",
+    specs.ProcessTableFunctionSpec: "process_table_function_operator:ProcessTableFunctionOperator",
     specs.ExpandSpec: "expand_operators:ExpandOperator",
     specs.ReplicateRowsSpec: "expand_operators:ReplicateRowsOperator",
     specs.SessionTableFunctionSpec: "session_table_function_operator:SessionTableFunctionOperator",

@@ -91,6 +91,10 @@ class FunctionResolver:
             raise invalid(node, f"No match found for function signature {signature}{hint}")
         return found.call(*operands)
 
+    def is_builtin(self, name: ast.Identifier) -> bool:
+        """True if the name stands for a built-in function, and not for one of a user or a module."""
+        return self._builtin(name) is not None and self.user(name) is None
+
     def _builtin(self, name: ast.Identifier) -> FunctionDefinition | None:
         if len(name.parts) != 1 or not (self._catalog is None or self._catalog.is_builtin(name.last)):
             return None

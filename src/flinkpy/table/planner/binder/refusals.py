@@ -70,5 +70,4 @@ _CHECKS: dict[type[ast.Node], Callable[[Any], str | None]] = {
     ast.DynamicParameter: lambda node: "Dynamic parameters (?) are not supported; write the value",
     ast.UniquePredicate: lambda node: "UNIQUE is not supported",
     ast.CollectionSubquery: lambda node: "ARRAY, MAP and MULTISET of a subquery are not supported",
-    ast.ModelReference: lambda node: "MODEL is not supported: flinkpy has no models",
 }

@@ -13,6 +13,10 @@ from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.hints import QueryHints
+from flinkpy.table.planner.binder.process_table_functions import (
+    PROCESS_TABLE_FUNCTIONS,
+    bind_process_table_function,
+)
 from flinkpy.table.planner.binder.program_nodes import BoundTable
 from flinkpy.table.planner.binder.scans import TableExpansion
 from flinkpy.table.planner.binder.scope import Relation, Scope
@@ -111,6 +115,8 @@ class TableReferenceBinder:
         name = node.call.function
         if name in WINDOW_FUNCTIONS and len(node.call.name.parts) == 1:
             return self._single(bind_window_function(self._queries, self._outer, node.call), ())
+        if self._is_process_table_function(node.call):
+            return self._single(bind_process_table_function(self._queries, self._outer, node.call), ())
         one = rel.Values(((operators.TRUE,),), rel.row_of(("ONE",), (operators.TRUE.type,)))
         plan, scope = self._correlate(one, self._queries.scope([], self._outer), node, JoinType.INNER)
         narrowed = rel.Project(plan, plan.references()[1:], plan.names[1:])
@@ -198,7 +204,12 @@ class TableReferenceBinder:
     # -- LATERAL -----------------------------------------------------------------------------------------------------
 
     def _is_table_function(self, node: ast.TableReference) -> bool:
-        return isinstance(node, ast.TableFunction) and node.call.function not in WINDOW_FUNCTIONS
+        if not isinstance(node, ast.TableFunction) or node.call.function in WINDOW_FUNCTIONS:
+            return False
+        return not self._is_process_table_function(node.call)
+
+    def _is_process_table_function(self, call: ast.FunctionCall) -> bool:
+        return call.function in PROCESS_TABLE_FUNCTIONS and self._queries.functions.is_builtin(call.name)
 
     def _join_function(
         self,

@@ -125,6 +125,11 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.WindowTableFunction() if node.window.kind == "SESSION":
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
+        case ph.ProcessTableFunction():
+            inputs = below(ALL_CHANGES if node.takes_changes else INSERT_ONLY)
+            provided = ALL_CHANGES if node.emits_changes else INSERT_ONLY
+        case ph.MLPredictTableFunction():
+            inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.Match() | ph.TemporalSort():
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.Limit():
@@ -255,6 +260,14 @@ class _UpdateKinds:
             ):
                 below = self._below(node, before_after_or_none(node.input.modify_kinds))
                 return self._node(node, below, required)
+            case ph.ProcessTableFunction():
+                below = self._below(node, before_after_or_none(node.input.modify_kinds))
+                own = UpdateKind.BEFORE_AND_AFTER if node.emits_changes else UpdateKind.NONE
+                made = self._node(node, below, own)
+                if made is not None and node.emits_changes and required is UpdateKind.ONLY_UPDATE_AFTER:
+                    drop = ph.DropUpdateBefore([made], node.row_type, modify_kinds=node.modify_kinds)
+                    return self._node(drop, [made], required)
+                return made
             case ph.OverAggregate():
                 wanted = before_after_or_none(node.input.modify_kinds)
                 below = self._below(node, wanted)

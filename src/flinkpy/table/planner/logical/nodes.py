@@ -232,6 +232,34 @@ class Correlate(_OneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class MLPredict(Correlate):
+    """Adds the predictions of a model to each row. The model must not see a row twice, so rows are never taken back."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessTableFunction(_OneInput):
+    """Calls a process table function with row semantics.
+
+    Attributes:
+        function: what the operator calls.
+        invocation: the call as plans show it.
+        type: the rows of the result.
+        takes_changes: True if the input may have updates, of which the function sees the rows before and after.
+        emits_changes: True if the result has all kinds of changes.
+    """
+
+    function: Any
+    invocation: str
+    type: RowType
+    takes_changes: bool
+    emits_changes: bool
+
+    @cached_property
+    def row_type(self) -> RowType:
+        return self.type
+
+
+@dataclass(frozen=True, eq=False)
 class LateralJoin(_TwoInputs):
     """A join with a query that refers to the columns of the left input by OuterRef. A rule replaces it by joins.
 

@@ -556,7 +556,15 @@ class PhysicalBuilder:
         below = self.build(node.input)
         row_type = rel.join_row_type(below.row_type, node.function_type, node.join_type)
         call = self._regular_calls(_retyped(node.call, below))
-        return ph.Correlate([below], row_type, call, node.join_type, node.function_type, node.condition)
+        kind = ph.MLPredictTableFunction if isinstance(node, rel.MLPredict) else ph.Correlate
+        return kind([below], row_type, call, node.join_type, node.function_type, node.condition)
+
+    @_build.register
+    def _(self, node: rel.ProcessTableFunction) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        return ph.ProcessTableFunction(
+            [below], node.row_type, node.function, node.invocation, node.takes_changes, node.emits_changes
+        )
 
     # -- ranks, order, sets ------------------------------------------------------------------------------------------
 

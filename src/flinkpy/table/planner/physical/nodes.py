@@ -260,6 +260,24 @@ class Correlate(PhysicalNode):
 
 
 @dataclass(eq=False)
+class MLPredictTableFunction(Correlate):
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(eq=False)
+class ProcessTableFunction(PhysicalNode):
+    function: Any
+    invocation: str
+    takes_changes: bool
+    emits_changes: bool
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        return [("invocation", f"[{self.invocation}]"), self._select()]
+
+
+@dataclass(eq=False)
 class ReplicateRows(PhysicalNode):
     """Emits each row without its first column as often as this column says."""
 

@@ -264,6 +264,10 @@ class Translator:
         return self._operator(node, specs.ReplicateRowsSpec(**self._types(node)))
 
     @_translate.register
+    def _(self, node: ph.ProcessTableFunction) -> Transformation:
+        return self._operator(node, specs.ProcessTableFunctionSpec(node.function, **self._types(node)))
+
+    @_translate.register
     def _(self, node: ph.Correlate) -> Transformation:
         spec = specs.CorrelateSpec(
             node.call, node.join_type, node.condition, self._settings.session, **self._types(node)

@@ -1,0 +1,73 @@
+"""Statements about jobs, models and changelogs on real processes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import RunningCluster
+from job_support import environment, wait_until
+
+from flinkpy.common.errors import ValidationError
+from flinkpy.table import StreamTableEnvironment, TableEnvironment
+
+
+@pytest.fixture
+def tables(shared_cluster: RunningCluster, tmp_path: Path) -> TableEnvironment:
+    savepoints = {"execution.checkpointing.savepoint-dir": str(tmp_path / "savepoints")}
+    return StreamTableEnvironment.create(environment(shared_cluster, **savepoints))
+
+
+def rows(tables: TableEnvironment, query: str) -> list[tuple[Any, ...]]:
+    with tables.execute_sql(query).collect() as found:
+        return [tuple(row) for row in found]
+
+
+def test_a_job_is_listed_described_and_stopped_with_a_savepoint(tables: TableEnvironment, tmp_path: Path) -> None:
+    tables.execute_sql("CREATE TABLE numbers (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')")
+    tables.execute_sql("CREATE TABLE nothing (n INT) WITH ('connector' = 'blackhole')")
+    client = tables.execute_sql("INSERT INTO nothing SELECT n FROM numbers").get_job_client()
+    assert client is not None
+    job_id = str(client.get_job_id())
+
+    def is_running() -> bool:
+        return rows(tables, f"DESCRIBE JOB '{job_id}'")[0][2] == "RUNNING"
+
+    wait_until(is_running, "the job runs")
+    listed = {row[0]: row for row in rows(tables, "SHOW JOBS")}
+    assert listed[job_id][1] == "insert-into_default_catalog.default_database.nothing"
+    assert isinstance(listed[job_id][3], datetime)
+    ((path,),) = rows(tables, f"STOP JOB '{job_id}' WITH SAVEPOINT")
+    assert Path(path.removeprefix("file://")).is_relative_to(tmp_path / "savepoints")
+    client.get_job_execution_result().result()
+    assert rows(tables, f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED"
+    with pytest.raises(ValidationError, match=f"Described job {'0' * 32} does not exist in the cluster"):
+        tables.execute_sql(f"DESCRIBE JOB '{'0' * 32}'")
+
+
+def test_ml_predict_calls_a_model_of_python(tables: TableEnvironment) -> None:
+    tables.execute_sql(
+        "CREATE MODEL hypotenuse INPUT (a DOUBLE, b DOUBLE) OUTPUT (c DOUBLE) "
+        "WITH ('provider' = 'python', 'model' = 'math.hypot', 'input-format' = 'rows')"
+    )
+    found = rows(
+        tables,
+        "SELECT name, c FROM ML_PREDICT((SELECT * FROM (VALUES ('x', 3, 4.0), ('y', 6, 8.0)) AS v(name, a, b)), "
+        "MODEL hypotenuse, DESCRIPTOR(a, b)) WHERE c > 5",
+    )
+    assert found == [("y", 10.0)]
+
+
+def test_a_changelog_goes_into_rows_and_back(tables: TableEnvironment) -> None:
+    changes = "SELECT k, COUNT(*) AS n FROM (VALUES ('a'), ('b'), ('a')) AS v(k) GROUP BY k"
+    found = rows(tables, f"SELECT op, k, n FROM TO_CHANGELOG(({changes}))")
+    assert [row for row in found if row[1] == "a"] == [
+        ("INSERT", "a", 1),
+        ("UPDATE_BEFORE", "a", 1),
+        ("UPDATE_AFTER", "a", 2),
+    ]
+    tables.execute_sql(f"CREATE TEMPORARY VIEW log AS SELECT * FROM TO_CHANGELOG(({changes}))")
+    final = tables.sql_query("SELECT k, n FROM FROM_CHANGELOG(TABLE log)").to_arrow().to_pylist()
+    assert sorted((row["k"], row["n"]) for row in final) == [("a", 2), ("b", 1)]
