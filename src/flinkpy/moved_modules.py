@@ -18,7 +18,8 @@ from types import ModuleType
 #: The old name of each module, and the modules that have its classes now.
 MOVED = {
     "flinkpy.connectors.elasticsearch.emitter": ("flinkpy.connectors.elasticsearch.sink",),
-    "flinkpy.connectors.kinesis.async_writer": ("flinkpy.connectors.kinesis.sinks",),
+    "flinkpy.connectors.kinesis.async_writer": ("flinkpy.connectors.aws.async_writer",),
+    "flinkpy.connectors.kinesis.client": ("flinkpy.connectors.aws.client", "flinkpy.connectors.kinesis.requests"),
     "flinkpy.connectors.pulsar.driver": ("flinkpy.connectors.pulsar.client",),
     "flinkpy.connectors.rate_limiter": ("flinkpy.connectors.datagen",),
     "flinkpy.connectors.socket_sink": ("flinkpy.connectors.sockets",),

@@ -13,6 +13,7 @@ from engines import _engine_cluster, engine_cluster
 from forked_processes import ForkingPopen, process_templates
 from groups import SPARK_SESSION, arrange, group_of
 from kafka_broker.broker import _mortal_kafka, kafka, own_kafka
+from moto_server import aws_endpoint
 from namespaces import network
 from small_disks import small_disk
 from spark_programs import SHARED_SESSION
@@ -27,6 +28,7 @@ __all__ = [
     "_shared_cluster",
     "_wide_cluster",
     "_zookeeper_ensemble",
+    "aws_endpoint",
     "cluster",
     "dashboard",
     "engine_cluster",

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from requirements import require
-
 _SOURCES = Path(__file__).parent / "ferretdb"
 _DATA = Path(__file__).resolve().parents[2] / ".data" / "ferretdb"
 #: The time limit of the first build, which compiles SQLite; the next ones take none.
@@ -53,6 +51,8 @@ def build_server() -> tuple[Path, str | None]:
 @contextmanager
 def mongodb_server(directory: Path) -> Iterator[str]:
     """Runs the server with its files in `directory`, and yields its URI."""
+    from requirements import require
+
     program, reason = build_server()
     require("ferretdb", reason is None, str(reason))
     with (directory / "ferretdb.log").open("w") as log:

@@ -9,8 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from job_support import wait_until
 from requirements import require
+
+
+@pytest.fixture(scope="session")
+def aws_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server that all tests share, which name their streams and tables differently."""
+    with moto_server(tmp_path_factory.mktemp("moto")) as endpoint:
+        yield endpoint
 
 
 @contextmanager

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moto_server import moto_server
 
 from flinkpy.common import Configuration, SimpleStringSchema, WatermarkStrategy
-from flinkpy.connectors.kinesis.client import new_client
+from flinkpy.connectors.aws.client import new_client
 from flinkpy.connectors.kinesis.shards import KinesisShardAssigner
 from flinkpy.connectors.kinesis.source import KinesisSource
 from flinkpy.datastream import StreamExecutionEnvironment
@@ -26,14 +24,13 @@ NUMBERS = [f"{number}\n" for number in range(1200)]
 
 
 @pytest.fixture(scope="module")
-def properties(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with moto_server(tmp_path_factory.mktemp("kinesis")) as endpoint:
-        yield {
-            "aws.endpoint": endpoint,
-            "aws.region": "us-east-1",
-            "aws.credentials.provider.basic.accesskeyid": "key",
-            "aws.credentials.provider.basic.secretkey": "secret",
-        }
+def properties(aws_endpoint: str) -> dict[str, str]:
+    return {
+        "aws.endpoint": aws_endpoint,
+        "aws.region": "us-east-1",
+        "aws.credentials.provider.basic.accesskeyid": "key",
+        "aws.credentials.provider.basic.secretkey": "secret",
+    }
 
 
 def environment(parallelism: int) -> StreamExecutionEnvironment:

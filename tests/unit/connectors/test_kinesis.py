@@ -17,7 +17,7 @@ from reading import Reading
 from flinkpy.common import Duration, SimpleStringSchema, WatermarkStrategy
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import ConfigurationError, InputFormatError, KinesisError, UnsupportedOperationError
-from flinkpy.connectors.kinesis import client as kinesis_client
+from flinkpy.connectors.aws import client as aws_client
 from flinkpy.connectors.kinesis.enumerator import FinishKept, ShardsFinished
 from flinkpy.connectors.kinesis.shards import KinesisShardSplit, Position, Shard
 from flinkpy.connectors.kinesis.source import KinesisSource
@@ -666,4 +666,4 @@ def test_a_missing_client_library_is_named_with_its_extra(monkeypatch: pytest.Mo
     with pytest.raises(UnsupportedOperationError, match=r"flinkpy\[kinesis\]"):
         streams_builder().build().create_writer(TestingWriterContext())
     with pytest.raises(UnsupportedOperationError, match=r"flinkpy\[kinesis\]"):
-        kinesis_client.load_boto3()
+        aws_client.load_boto3()

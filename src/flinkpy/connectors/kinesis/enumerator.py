@@ -16,7 +16,8 @@ from typing import Any
 
 from flinkpy.common.errors import KinesisError
 from flinkpy.connector_api.source import SplitEnumerator, SplitEnumeratorContext
-from flinkpy.connectors.kinesis.client import client_errors, kinesis_error, stream_argument
+from flinkpy.connectors.aws.client import client_errors
+from flinkpy.connectors.kinesis.requests import kinesis_error, stream_argument
 from flinkpy.connectors.kinesis.shards import KinesisEnumeratorState, KinesisShardAssigner, KinesisShardSplit, Shard
 
 _LOG = logging.getLogger(__name__)

@@ -13,13 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from flinkpy.connectors.kinesis.client import (
-    client_errors,
-    code_of,
-    is_retryable,
-    kinesis_error,
-    stream_argument,
-)
+from flinkpy.connectors.aws.client import client_errors, code_of, is_retryable
+from flinkpy.connectors.kinesis.requests import kinesis_error, stream_argument
 from flinkpy.connectors.kinesis.shards import KinesisShardSplit, Position
 from flinkpy.connectors.source_reader_base import SplitFetcher, SplitState
 

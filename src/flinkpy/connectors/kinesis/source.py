@@ -21,7 +21,7 @@ from flinkpy.connector_api.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkpy.connectors.kinesis.client import check_properties, load_boto3, new_client
+from flinkpy.connectors.aws.client import check_properties, load_boto3, new_client
 from flinkpy.connectors.kinesis.deserialization import KinesisDeserializationSchema
 from flinkpy.connectors.kinesis.enumerator import KinesisEnumerator, ShardDiscovery
 from flinkpy.connectors.kinesis.fetcher import FetchSettings, ShardFetcher

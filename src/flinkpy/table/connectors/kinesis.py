@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import FlinkError, InputFormatError, ValidationError
 from flinkpy.common.serialization import SerializationSchema
+from flinkpy.connectors.aws.async_writer import BufferSettings
 from flinkpy.connectors.kinesis.deserialization import KinesisColumnDeserializationSchema
 from flinkpy.connectors.kinesis.shards import KinesisShardAssigner, Shard
 from flinkpy.connectors.kinesis.sinks import (
-    BufferSettings,
     KinesisFirehoseSink,
     KinesisStreamsSink,
     PartitionKeyGenerator,
@@ -28,20 +28,23 @@ from flinkpy.formats.schema import DecodedMessages
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import LogicalType, RowField, RowType
+from flinkpy.table.connectors.aws_options import (
+    AWS_OPTIONS,
+    BUFFER_OPTIONS,
+    FAIL_ON_ERROR,
+    buffer_settings,
+    client_properties,
+)
 from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, ChangelogMode
 from flinkpy.table.connectors.key_texts import plain_times, text_of_key
 from flinkpy.table.connectors.kinesis_options import (
-    AWS_OPTIONS,
-    BUFFER_OPTIONS,
     DELIMITER,
     DELIVERY_STREAM,
-    FAIL_ON_ERROR,
     PARTITIONER,
     REQUIRED_OPTIONS,
     SOURCE_OPTIONS,
     STREAM,
-    buffer_settings,
-    client_properties,
+    source_properties,
 )
 from flinkpy.table.connectors.table_factory import FactoryContext, TableFactory
 from flinkpy.table.connectors.table_options import FORMAT, SCAN_PARALLELISM, SINK_PARALLELISM
@@ -95,7 +98,7 @@ class KinesisTableFactory(TableFactory):
             options.get(STREAM) or "",
             schema,
             _keys_of(options, row_type, keys),
-            client_properties(options, False),
+            client_properties(options),
             settings,
             options.get(FAIL_ON_ERROR),
         )
@@ -119,7 +122,7 @@ class FirehoseTableFactory(TableFactory):
         sink = KinesisFirehoseSink(
             options.get(DELIVERY_STREAM) or "",
             _Serializer(found.serialization_schema(row_type, own)),
-            client_properties(options, False),
+            client_properties(options),
             buffer_settings(options, _FIREHOSE_BUFFER),
             options.get(FAIL_ON_ERROR),
         )
@@ -264,7 +267,7 @@ class KinesisTableSource(ScanTableSource):
 
     def source(self) -> SourceBase:
         reader = _Deserializer(self.schema, self.produced_type, self.metadata_keys)
-        properties, assigner = client_properties(self.options, True), KinesisShardAssigner.uniform_shard_assigner()
+        properties, assigner = source_properties(self.options), KinesisShardAssigner.uniform_shard_assigner()
         try:
             return KinesisSource((self.options.get(STREAM) or "",), reader, properties, assigner)
         except FlinkError as error:

@@ -36,6 +36,7 @@ _BUILT_IN = {
     "blackhole": "blackhole:BlackholeTableFactory",
     "datagen": "datagen:DataGenTableFactory",
     "delta": "lake:DeltaTableFactory",
+    "dynamodb": "dynamodb:DynamoDbTableFactory",
     "elasticsearch-6": "elasticsearch:Elasticsearch6TableFactory",
     "elasticsearch-7": "elasticsearch:ElasticsearchTableFactory",
     "elasticsearch-8": "elasticsearch:Elasticsearch8TableFactory",

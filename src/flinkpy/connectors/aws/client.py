@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flinkpy.common.errors import ConfigurationError, KinesisError, UnsupportedOperationError
+from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError
 
 REGION = "aws.region"
 ENDPOINT = "aws.endpoint"
@@ -36,22 +36,22 @@ def load_boto3() -> Any:
     try:
         import boto3
     except ImportError as error:
-        raise UnsupportedOperationError("Kinesis needs its client: pip install 'flinkpy[kinesis]'") from error
+        raise UnsupportedOperationError("AWS needs its client: pip install 'flinkpy[kinesis]'") from error
     return boto3
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
     """Checks region, endpoint and credentials. Raises: ConfigurationError."""
     if not properties.get(REGION) and not properties.get(ENDPOINT):
-        raise ConfigurationError(f"Kinesis: {REGION} or {ENDPOINT} must be set")
+        raise ConfigurationError(f"AWS: {REGION} or {ENDPOINT} must be set")
     provider = _provider(properties)
     if provider not in _PROVIDERS:
         raise ConfigurationError(
-            f"Kinesis: {PROVIDER} must be one of {', '.join(_PROVIDERS)}, not {provider!r}; for a role use PROFILE, "
+            f"AWS: {PROVIDER} must be one of {', '.join(_PROVIDERS)}, not {provider!r}; for a role use PROFILE, "
             "with a profile of ~/.aws/config that has role_arn"
         )
     if provider == "BASIC" and not (properties.get(ACCESS_KEY) and properties.get(SECRET_KEY)):
-        raise ConfigurationError(f"Kinesis: {PROVIDER} BASIC needs {ACCESS_KEY} and {SECRET_KEY}")
+        raise ConfigurationError(f"AWS: {PROVIDER} BASIC needs {ACCESS_KEY} and {SECRET_KEY}")
 
 
 def new_client(service: str, properties: Mapping[str, str], max_connections: int = 10) -> Any:
@@ -84,7 +84,7 @@ def new_client(service: str, properties: Mapping[str, str], max_connections: int
             config=Config(max_pool_connections=max_connections, retries={"mode": "standard"}),
         )
     except (BotoCoreError, ValueError) as error:
-        raise ConfigurationError(f"Kinesis: cannot create a client of {service}: {error}") from error
+        raise ConfigurationError(f"AWS: cannot create a client of {service}: {error}") from error
 
 
 def code_of(error: BaseException) -> str:
@@ -113,15 +113,6 @@ def client_errors() -> tuple[type[Exception], ...]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     return (BotoCoreError, ClientError)
-
-
-def kinesis_error(what: str, error: BaseException) -> KinesisError:
-    return KinesisError(f"{what}: {type(error).__name__}: {error}", details={"code": code_of(error)})
-
-
-def stream_argument(stream: str) -> dict[str, str]:
-    """Returns the argument of requests that names a stream, by name or ARN."""
-    return {"StreamARN": stream} if stream.startswith("arn:") else {"StreamName": stream}
 
 
 def _provider(properties: Mapping[str, str]) -> str:

@@ -1,0 +1,1 @@
+"""The DynamoDB connector: writes items of a table, with the client `boto3`."""
