@@ -71,3 +71,49 @@ def test_a_changelog_goes_into_rows_and_back(tables: TableEnvironment) -> None:
     tables.execute_sql(f"CREATE TEMPORARY VIEW log AS SELECT * FROM TO_CHANGELOG(({changes}))")
     final = tables.sql_query("SELECT k, n FROM FROM_CHANGELOG(TABLE log)").to_arrow().to_pylist()
     assert sorted((row["k"], row["n"]) for row in final) == [("a", 2), ("b", 1)]
+
+
+def test_a_materialized_table_is_suspended_and_resumed(tables: TableEnvironment, tmp_path: Path) -> None:
+    tables.execute_sql("CREATE TABLE numbers (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')")
+    tables.execute_sql(
+        "CREATE MATERIALIZED TABLE doubled WITH ('connector' = 'blackhole') FRESHNESS = INTERVAL '10' SECOND "
+        "AS SELECT 2 * n AS d FROM numbers"
+    )
+
+    def job() -> tuple[str, str]:
+        (row,) = [row for row in rows(tables, "SHOW JOBS") if row[1].endswith("doubled`_continuous_refresh_job")][:1]
+        return row[0], row[2]
+
+    wait_until(lambda: job()[1] == "RUNNING", "the job runs")
+    first = job()[0]
+    tables.execute_sql("ALTER MATERIALIZED TABLE doubled SUSPEND")
+    assert job() == (first, "FINISHED")
+    assert list((tmp_path / "savepoints").iterdir())
+    tables.execute_sql("ALTER MATERIALIZED TABLE doubled RESUME")
+    assert job()[0] != first
+    tables.execute_sql("DROP MATERIALIZED TABLE doubled")
+    wait_until(lambda: job()[1] == "CANCELED", "the job is canceled")
+
+
+def test_a_materialized_table_is_refreshed_by_hand(tables: TableEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    source = tmp_path / "in" / "a.csv"
+    source.write_text("1,x\n2,y\n")
+    tables.execute_sql(
+        f"CREATE TABLE lines (n INT, k STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path / 'in'}', "
+        "'format' = 'csv')"
+    )
+    tables.execute_sql(
+        f"CREATE MATERIALIZED TABLE stored PARTITIONED BY (k) WITH ('connector' = 'filesystem', 'format' = 'csv', "
+        f"'path' = '{tmp_path / 'out'}') REFRESH_MODE = FULL AS SELECT n, k FROM lines"
+    )
+
+    def refreshed(partition: str = "") -> list[tuple[Any, ...]]:
+        ((job_id,),) = rows(tables, f"ALTER MATERIALIZED TABLE stored REFRESH {partition}")
+        wait_until(lambda: rows(tables, f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED", "the refresh ends")
+        return sorted(rows(tables, "SELECT n, k FROM stored"))
+
+    assert refreshed() == [(1, "x"), (2, "y")]
+    source.write_text("3,x\n4,y\n")
+    assert refreshed("PARTITION (k = 'y')") == [(1, "x"), (4, "y")]
+    assert refreshed() == [(3, "x"), (4, "y")]

@@ -72,6 +72,21 @@ ASYNC_SCALAR_CAPACITY = int_option(
     "Most calls side by side of the asynchronous scalar functions of an operator.",
     minimum=1,
 )
+MATERIALIZED_TABLE_FRESHNESS_THRESHOLD = duration_option(
+    "materialized-table.refresh-mode.freshness-threshold",
+    "30 min",
+    "A materialized table without REFRESH_MODE whose FRESHNESS is shorter is refreshed continuously.",
+)
+MATERIALIZED_TABLE_FRESHNESS_CONTINUOUS = duration_option(
+    "materialized-table.default-freshness.continuous",
+    "3 min",
+    "The freshness of a materialized table without FRESHNESS that is refreshed continuously.",
+)
+MATERIALIZED_TABLE_FRESHNESS_FULL = duration_option(
+    "materialized-table.default-freshness.full",
+    "1 h",
+    "The freshness of a materialized table without FRESHNESS in FULL refresh mode.",
+)
 ASYNC_ML_PREDICT_CAPACITY = int_option(
     "table.exec.async-ml-predict.max-concurrent-operations",
     10,

@@ -36,12 +36,14 @@ from flinkpy.table.connectors.arrow_table import ArrowTableSource
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.environment_settings import EnvironmentSettings
 from flinkpy.table.explain_detail import ExplainDetail
+from flinkpy.table.materialized_table_manager import RefreshSession
 from flinkpy.table.model_descriptor import ModelDescriptor
 from flinkpy.table.module.module import Module, ModuleEntry
 from flinkpy.table.plan_reference import PlanReference
 from flinkpy.table.planner.errors import shown_in
 from flinkpy.table.schema import Schema, UnresolvedPhysicalColumn
 from flinkpy.table.statements.executor import Session, StatementExecutor
+from flinkpy.table.statements.materialized_tables import MaterializedTableStatements
 from flinkpy.table.statements.names import parse_path
 from flinkpy.table.table import Table
 from flinkpy.table.table_config import TableConfig
@@ -105,6 +107,11 @@ class TableEnvironment:
             )
         )
 
+        refreshing = RefreshSession(
+            self._catalogs, self._config.get_configuration(), self._submit_refresh, environment.cluster_client
+        )
+        self._materialized_tables = MaterializedTableStatements(refreshing, self._declared_as, self._stored_row_type)
+
     @staticmethod
     def create(environment_settings: EnvironmentSettings | Configuration) -> TableEnvironment:
         """Returns a new environment.
@@ -143,6 +150,12 @@ class TableEnvironment:
 
     def _execute(self, statement: ast.Statement) -> TableResult:
         match statement:
+            case ast.CreateMaterializedTable():
+                return self._materialized_tables.create(statement)
+            case ast.Alter(kind="MATERIALIZED TABLE"):
+                return self._materialized_tables.alter(statement)
+            case ast.Drop(kind="MATERIALIZED TABLE"):
+                return self._materialized_tables.drop(statement)
             case ast.QueryStatement(query=query):
                 return self.execute_query(self._planner.bind(query))
             case ast.Insert() | ast.StatementSet():
@@ -200,11 +213,19 @@ class TableEnvironment:
         """Returns the table that the statement makes, which no catalog has yet, and the plan of its INSERT."""
         assert statement.query is not None
         query = self._planner.bind(statement.query)
-        table = self._statements.table_as_query(statement, self._planner.stored_row_type(query))
+        table = self._declared_as(statement)
         identifier = self._catalogs.qualify(statement.name.parts)
         name = f"table '{identifier.as_summary_string()}'"
         resolved = ContextResolvedTable(identifier, table, self._catalogs.resolve_schema(table.schema, name))
         return resolved, self._planner.insert_by_name(resolved, query)
+
+    def _declared_as(self, statement: ast.CreateTable) -> CatalogTable:
+        """Returns the table that CREATE TABLE ... AS declares."""
+        assert statement.query is not None
+        return self._statements.table_as_query(statement, self._stored_row_type(statement.query))
+
+    def _stored_row_type(self, query: ast.Query) -> LogicalRowType:
+        return self._planner.stored_row_type(self._planner.bind(query))
 
     def sql_query(self, query: str) -> Table:
         """Returns the table of a query.
@@ -350,11 +371,23 @@ class TableEnvironment:
         names = [self._planner.sink_name(each) for each in operations]
         return self._submit_inserts(self._planner.translate(operations), names)
 
-    def _submit_inserts(self, transformations: Sequence[Transformation], names: Sequence[str]) -> TableResult:
+    def _submit_refresh(self, statement: str, job_name: str) -> str:
+        """Runs the INSERT of a materialized table as a job. Returns the id of the job."""
+        from flinkpy.sql.parser import parse_statement
+
+        operations = self._operations(parse_statement(statement))
+        names = [self._planner.sink_name(each) for each in operations]
+        client = self._submit_inserts(self._planner.translate(operations), names, job_name).get_job_client()
+        assert client is not None
+        return str(client.get_job_id())
+
+    def _submit_inserts(
+        self, transformations: Sequence[Transformation], names: Sequence[str], job_name: str | None = None
+    ) -> TableResult:
         with self._environment.separate_program():
             for transformation in transformations:
                 self._add(transformation)
-            client = self._environment.execute_async(f"insert-into_{','.join(dict.fromkeys(names))}")
+            client = self._environment.execute_async(job_name or f"insert-into_{','.join(dict.fromkeys(names))}")
         columns = [
             (name if names.count(name) == 1 else f"{name}_{place}", BigIntType()) for place, name in enumerate(names, 1)
         ]

@@ -19,7 +19,8 @@ from flinkpy.table.catalog.catalog_tables import (
     ContextResolvedTable,
     QueryView,
 )
-from flinkpy.table.catalog.identifiers import ObjectIdentifier
+from flinkpy.table.catalog.identifiers import ObjectIdentifier, ObjectPath
+from flinkpy.table.catalog.materialized_table import CatalogMaterializedTable
 from flinkpy.table.catalog.model_catalog import ModelCatalog
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.schema import Schema
@@ -328,6 +329,15 @@ class CatalogManager:
         }
         permanent = set(self.catalog_or_error(catalog).list_views(database)) - temporary.keys()
         return sorted({name for name, is_view in temporary.items() if is_view} | permanent)
+
+    def list_materialized_tables(self, catalog_name: str, database_name: str) -> list[str]:
+        """Returns the names of the materialized tables of a database in order."""
+        catalog = self.catalog_or_error(catalog_name)
+        return sorted(
+            name
+            for name in catalog.list_tables(database_name)
+            if isinstance(catalog.get_table(ObjectPath(database_name, name)), CatalogMaterializedTable)
+        )
 
     def list_temporary_tables(self) -> list[str]:
         return self._temporary_names(is_view=False)

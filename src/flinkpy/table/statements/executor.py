@@ -26,6 +26,8 @@ from flinkpy.table.catalog.catalog_tables import (
     QueryView,
 )
 from flinkpy.table.catalog.function_catalog import FunctionCatalog
+from flinkpy.table.catalog.identifiers import ObjectIdentifier
+from flinkpy.table.catalog.materialized_table import CatalogMaterializedTable
 from flinkpy.table.catalog.procedure import ProcedureContext
 from flinkpy.table.schema import Schema
 from flinkpy.table.statements import alterations, listings, modules
@@ -196,6 +198,7 @@ class StatementExecutor:
         match statement.kind:
             case "TABLE" | "VIEW" as kind:
                 identifier = self._catalogs.qualify(parts)
+                self._check_not_materialized(identifier, "DROP")
                 drop = self._catalogs.drop_temporary_table if statement.temporary else self._catalogs.drop_table
                 drop(identifier, exists, is_view=kind == "VIEW")
             case "DATABASE":
@@ -219,6 +222,13 @@ class StatementExecutor:
             case kind:
                 raise UnsupportedOperationError(f"flinkpy does not have objects of the kind {kind} yet")
         return TableResult.ok()
+
+    def _check_not_materialized(self, identifier: ObjectIdentifier, verb: str) -> None:
+        found = self._catalogs.get_table(identifier)
+        if found is not None and isinstance(found.table, CatalogMaterializedTable):
+            raise ValidationError(
+                f"{verb} TABLE is not allowed for the materialized table {identifier}: use {verb} MATERIALIZED TABLE."
+            )
 
     def _database(self, name: ast.Identifier) -> tuple[str, str]:
         """Returns the catalog and the name of a database."""
@@ -288,6 +298,7 @@ class StatementExecutor:
 
     def _alter_table(self, statement: ast.Alter) -> TableResult:
         identifier = self._catalogs.qualify(statement.name.parts)
+        self._check_not_materialized(identifier, "ALTER")
         found = self._catalogs.get_table(identifier)
         if found is None:
             if statement.if_exists:

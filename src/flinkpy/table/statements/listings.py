@@ -18,6 +18,7 @@ from flinkpy.table.catalog.catalog_manager import CatalogManager
 from flinkpy.table.catalog.catalog_tables import CatalogTable, CatalogView, ContextResolvedTable, QueryView
 from flinkpy.table.catalog.function_catalog import FunctionCatalog
 from flinkpy.table.catalog.identifiers import quoted
+from flinkpy.table.catalog.materialized_table import CatalogMaterializedTable
 from flinkpy.table.catalog.resolved_schema import Column, ComputedColumn, MetadataColumn
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema as Resolved
 from flinkpy.table.planner.errors import did_you_mean
@@ -49,6 +50,9 @@ def show(statement: ast.Show, catalogs: CatalogManager, functions: FunctionCatal
             return name_list("database name", catalogs.catalog_or_error(container).list_databases(), matches)
         case "TABLES":
             return name_list("table name", catalogs.list_tables(*_place(statement.container, catalogs)), matches)
+        case "MATERIALIZED TABLES":
+            catalog, database = given_or_current(statement.container, catalogs)
+            return name_list("materialized table name", catalogs.list_materialized_tables(catalog, database), matches)
         case "VIEWS":
             return name_list("view name", catalogs.list_views(*_place(statement.container, catalogs)), matches)
         case "FUNCTIONS":
@@ -232,15 +236,16 @@ def show_create(statement: ast.ShowCreate, catalogs: CatalogManager) -> TableRes
         return TableResult.of_text(_create_catalog(statement.name.last, catalogs))
     if statement.kind == "CONNECTION":
         raise no_connections(statement)
-    if statement.kind not in ("TABLE", "VIEW"):
+    if statement.kind not in ("TABLE", "VIEW", "MATERIALIZED TABLE"):
         raise UnsupportedOperationError(f"flinkpy does not have SHOW CREATE {statement.kind} yet")
     found = catalogs.get_table_or_error(statement.name.parts)
     is_view = not isinstance(found.table, CatalogTable)
-    if is_view != (statement.kind == "VIEW"):
-        kind, other = ("TABLE", "VIEW") if is_view else ("VIEW", "TABLE")
+    is_materialized = isinstance(found.table, CatalogMaterializedTable)
+    kind = "VIEW" if is_view else "MATERIALIZED TABLE" if is_materialized else "TABLE"
+    if kind != statement.kind:
         raise ValidationError(
-            f"SHOW CREATE {kind} is only supported for {kind.lower()}s, but {found.identifier} is a {other.lower()}. "
-            f"Please use SHOW CREATE {other} instead."
+            f"SHOW CREATE {statement.kind} is only supported for {statement.kind.lower()}s, but {found.identifier} is "
+            f"a {kind.lower()}. Please use SHOW CREATE {kind} instead."
         )
     text = _create_view(found) if is_view else _create_table(found)
     return TableResult.of_text(text)
@@ -295,7 +300,8 @@ def _create_table(found: ContextResolvedTable) -> str:
     if table.schema.primary_key is not None:
         name, columns = table.schema.primary_key
         parts.append(f"CONSTRAINT {quoted(name)} PRIMARY KEY ({', '.join(map(quoted, columns))}) NOT ENFORCED")
-    lines = [f"CREATE {'TEMPORARY ' if found.is_temporary else ''}TABLE {found.identifier} ("]
+    kind = "MATERIALIZED TABLE" if isinstance(table, CatalogMaterializedTable) else "TABLE"
+    lines = [f"CREATE {'TEMPORARY ' if found.is_temporary else ''}{kind} {found.identifier} ("]
     lines += [",\n".join(f"  {part}" for part in parts), ")"]
     if table.comment:
         lines.append(f"COMMENT {quoted_text(table.comment)}")
@@ -303,7 +309,11 @@ def _create_table(found: ContextResolvedTable) -> str:
         lines.append(_distribution(table.distribution))
     if table.partition_keys:
         lines.append(f"PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})")
-    return "\n".join([*lines, with_options(table.options)]) + "\n"
+    lines.append(with_options(table.options))
+    if isinstance(table, CatalogMaterializedTable):
+        lines += [f"FRESHNESS = {table.freshness}", f"REFRESH_MODE = {table.refresh_mode.value}"]
+        lines.append(f"AS {table.expanded_query}")
+    return "\n".join(lines) + "\n"
 
 
 def _declared_type(column: Column) -> str:

@@ -12,7 +12,6 @@ _REFUSED: dict[type[ast.Statement], tuple[str, str]] = {
         "Write EXECUTE STATEMENT SET BEGIN ... END as one statement, or use create_statement_set().",
     ),
     ast.EndStatementSet: ("END", "It belongs to EXECUTE STATEMENT SET BEGIN ... END, which is one statement."),
-    ast.CreateMaterializedTable: ("CREATE MATERIALIZED TABLE", "Use CREATE TABLE and a job with INSERT."),
 }
 #: Statements that change rows of a table, and what its sink would have to support for them.
 _ROW_LEVEL: dict[type[ast.Statement], tuple[str, str]] = {
