@@ -252,6 +252,14 @@ class GroupAggregateSpec(KeyedSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupTableAggregateSpec(GroupAggregateSpec):
+    """A table aggregate function over groups. Emits the grouping columns, then the columns of the function's rows.
+
+    `aggregates` is its call, whose result is the list of the rows. There are no mini-batches.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class LocalGroupAggregateSpec(OperatorSpec):
     """The first phase of a two-phase GROUP BY, before the exchange. It emits accumulators of a mini-batch."""
 

@@ -121,6 +121,10 @@ class Table:
         """Aggregates all rows by a function that returns a row. A function that is not called gets whole rows."""
         return GroupedTable(self, Grouping()).aggregate(func)
 
+    def flat_aggregate(self, func: Expression[Any] | UserDefinedFunctionWrapper) -> FlatAggregateTable:
+        """Aggregates all rows by a function that emits any number of rows. An uncalled function gets whole rows."""
+        return GroupedTable(self, Grouping()).flat_aggregate(func)
+
     # -- joins -------------------------------------------------------------------------------------------------------
 
     def join(self, right: Table, join_predicate: Expression[bool] | None = None) -> Table:
@@ -323,6 +327,12 @@ class GroupedTable:
         rows = table._builder.aggregate_rows(table._row_call(func), self._grouping, table.operation)
         return AggregatedTable(table._made(rows), self._grouping)
 
+    def flat_aggregate(self, func: Expression[Any] | UserDefinedFunctionWrapper) -> FlatAggregateTable:
+        """Aggregates each group by a function that emits any number of rows. An uncalled function gets whole rows."""
+        table = self._table
+        rows = table._builder.aggregate_table(table._row_call(func), self._grouping, table.operation)
+        return FlatAggregateTable(table._made(rows), self._grouping)
+
 
 class GroupWindowedTable:
     """A table with a group window."""
@@ -377,6 +387,10 @@ class AggregatedTable:
         """Returns a column per expression over the keys, the columns of the function, and the window."""
         table = self._table
         return table._made(table._builder.project_aggregated(_nodes(fields), self._grouping, table.operation))
+
+
+class FlatAggregateTable(AggregatedTable):
+    """The rows that a table aggregate function emits for groups, behind the keys of the groups."""
 
 
 def _nodes(fields: tuple[Expression[Any], ...]) -> list[ExpressionNode]:

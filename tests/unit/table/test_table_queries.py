@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from flinkpy.common.errors import UnsupportedOperationError, ValidationError
-from flinkpy.table import DataTypes, EnvironmentSettings, Table, TableEnvironment
+from flinkpy.common.types import Row
+from flinkpy.table import DataTypes, EnvironmentSettings, ExplainDetail, Table, TableEnvironment
 from flinkpy.table import expressions as ex
 from flinkpy.table.expression import TimeIntervalUnit, TimePointUnit
 from flinkpy.table.expressions import col, lit
-from flinkpy.table.udf import udf
+from flinkpy.table.udf import TableAggregateFunction, udf, udtaf
 from flinkpy.table.window import Over, Session, Slide, Tumble
 
 Build = Callable[[Table], Table]
@@ -167,6 +169,15 @@ WRONG: dict[str, Build] = {
     "Invalid SQL expression: a +": lambda t: t.select(ex.call_sql("a +")),
     "Cannot derive a data type for value": lambda t: t.select(lit(object())),
     "Only a scalar function can be used in the map operator": lambda t: t.map(t.a),
+    "A flatAggregate only accepts an expression which defines a table aggregate function": lambda t: t.flat_aggregate(
+        t.a.sum
+    ).select(t.a),
+    "the returned table of function .* has 2 columns, whereas alias list has 1 columns": lambda t: t.flat_aggregate(
+        udtaf(Last())(t.a).alias("x")
+    ).select(col("x")),
+    "not supported in the select right after the aggregate": lambda t: t.flat_aggregate(udtaf(Last())(t.a)).select(
+        col("n").sum
+    ),
     "Aggregate function expected. Got: a": lambda t: t.group_by(t.c).aggregate(t.a).select(t.c),
 }
 
@@ -192,6 +203,62 @@ def test_a_function_need_not_be_registered(tables: TableEnvironment) -> None:
     double = udf(lambda x: x * 2, result_type=DataTypes.INT(), name="double")
     plan = tables.from_path("t").select(double(col("a") + 1).alias("x")).explain()
     assert "double((a + 1)) AS x" in plan or "double(+(a, 1)) AS x" in plan
+
+
+class Last(TableAggregateFunction[Row, list[Any]]):
+    """Emits the last number, and how many came before it."""
+
+    def create_accumulator(self) -> list[Any]:
+        return [None, 0]
+
+    def accumulate(self, accumulator: list[Any], *args: Any) -> None:
+        accumulator[:] = args[0], accumulator[1] + 1
+
+    def emit_value(self, accumulator: list[Any]) -> Iterator[Row]:
+        yield Row(*accumulator)
+
+    def get_result_type(self) -> Any:
+        return DataTypes.ROW([DataTypes.FIELD("n", DataTypes.INT()), DataTypes.FIELD("before", DataTypes.BIGINT())])
+
+    def get_accumulator_type(self) -> Any:
+        return self.get_result_type()
+
+
+def test_a_table_aggregate_sends_all_kinds_of_changes(tables: TableEnvironment) -> None:
+    t = tables.from_path("t")
+    found = t.group_by(t.c).flat_aggregate(udtaf(Last())(t.a).alias("x", "y")).select(t.c, col("y"), col("x"))
+    assert found.get_resolved_schema().column_names == ("c", "y", "x")
+    assert physical(found.explain(ExplainDetail.CHANGELOG_MODE)).strip().splitlines()[:3] == [
+        "Calc(select=[c, y, x], changelogMode=[I,UA,D])",
+        "+- GroupTableAggregate(groupBy=[c], select=[c, LAST(a) AS (x, y)], changelogMode=[I,UA,D])",
+        "   +- Exchange(distribution=[hash[c]], changelogMode=[I])",
+    ]
+
+
+def test_a_table_aggregate_of_windows_is_only_appended_to(tables: TableEnvironment) -> None:
+    t = tables.from_path("t")
+    window = Tumble.over(lit(10).minutes).on(t.ts).alias("w")
+    grouped = t.window(window).group_by(t.c, col("w")).flat_aggregate(udtaf(Last())(t.a))
+    found = grouped.select(t.c, col("w").start, col("n"), col("w").end.alias("e"))
+    assert found.get_resolved_schema().column_names == ("c", "EXPR$0", "n", "e")
+    assert "changelogMode=[I]" in physical(found.explain(ExplainDetail.CHANGELOG_MODE)).splitlines()[1]
+
+
+def test_a_registered_table_aggregate_is_called_by_its_name(tables: TableEnvironment) -> None:
+    tables.create_temporary_function("last_one", udtaf(Last()))
+    t = tables.from_path("t")
+    found = t.flat_aggregate(ex.call("last_one", t.a)).select(col("before"))
+    assert "GroupTableAggregate(select=[LAST_ONE(a) AS (n, before)])" in found.explain()
+    with pytest.raises(ValidationError, match="last_one is a table_aggregate function and cannot be used here"):
+        tables.sql_query("SELECT last_one(a) FROM t")
+
+
+def test_a_compiled_plan_keeps_a_registered_table_aggregate(tables: TableEnvironment) -> None:
+    tables.create_temporary_function("kept_one", udtaf(Last()))
+    tables.execute_sql("CREATE TEMPORARY TABLE changes (x BIGINT) WITH ('connector' = 'print')")
+    t = tables.from_path("t")
+    plan = t.flat_aggregate(ex.call("kept_one", t.a)).select(col("before")).insert_into("changes").compile_plan()
+    assert "GroupTableAggregate(select=[KEPT_ONE(a) AS (n, before)])" in plan.explain()
 
 
 def test_insert_into_names_its_sink(tables: TableEnvironment) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from flinkpy.common.errors import TypeMismatchError
+from flinkpy.common.types import Row
 from flinkpy.records.scalar_codecs import ValueMismatch
 from flinkpy.sql.functions.user_functions import user_function_failed
 from flinkpy.sql.types.arrow import arrow_type_of
@@ -137,3 +138,20 @@ class UserAggregateFunction:
         accumulator = self.function.create_accumulator()
         self.function.accumulate(accumulator, *columns)
         return self.function.get_value(accumulator)
+
+
+@dataclass(eq=False)
+class UserTableAggregateFunction(UserAggregateFunction):
+    """A user-defined table aggregate function. Its result is the ARRAY of the rows that it emits for a group."""
+
+    def value(self, accumulator: Any) -> list[Any]:
+        """Returns the rows, which later changes of the accumulator do not change."""
+        try:
+            return [_as_row(each) for each in self.function.emit_value(accumulator)]
+        except Exception as error:
+            raise user_function_failed(self.name, error) from error
+
+
+def _as_row(value: Any) -> tuple[Any, ...]:
+    """Returns a row as a tuple; a bare value is the only one of its row."""
+    return tuple(value) if isinstance(value, (Row, tuple, list)) else (value,)

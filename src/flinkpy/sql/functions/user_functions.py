@@ -98,7 +98,7 @@ class UserFunctionCaller:
             result = as_array(result, num_rows)
         if not isinstance(result, pa.Array):
             try:
-                result = pa.Array.from_pandas(result, type=self._arrow_type)
+                result = _from_pandas(result, self._arrow_type)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise TypeMismatchError(
                     f"the function {self._node.name} returned values that are not {self._node.type}: {error}"
@@ -109,3 +109,14 @@ class UserFunctionCaller:
                 "function returns one value per row"
             )
         return result if result.type == self._arrow_type else result.cast(self._arrow_type)
+
+
+def _from_pandas(result: Any, kind: pa.DataType) -> pa.Array:
+    """Returns a Series as a column; a DataFrame as a column of rows, whose fields are its columns in their order."""
+    if not pa.types.is_struct(kind) or not hasattr(result, "columns"):
+        return pa.Array.from_pandas(result, type=kind)
+    if len(result.columns) != kind.num_fields:
+        raise ValueError(f"a DataFrame with {len(result.columns)} columns for a row of {kind.num_fields}")
+    fields = list(kind)
+    columns = [pa.Array.from_pandas(result.iloc[:, place], type=each.type) for place, each in enumerate(fields)]
+    return pa.StructArray.from_arrays(columns, fields=fields)

@@ -115,6 +115,9 @@ def _logical_line(node: rel.RelNode) -> str:
             calls = [f"{each.name}=[{_call(each)}]" for each in node.aggregates]
             group = "{" + ", ".join(map(str, node.grouping)) + "}"
             return f"LogicalAggregate({', '.join([f'group=[{group}]', *calls])})"
+        case rel.TableAggregate():
+            group = "{" + ", ".join(map(str, node.grouping)) + "}"
+            return f"LogicalTableAggregate(group=[{group}], tableAggregate=[[{_call(node.call)}]])"
         case rel.Sink():
             return f"LogicalSink(table=[{node.name}], fields=[{', '.join(node.names)}])"
         case rel.Sort():

@@ -14,13 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from flinkpy.common.errors import ValidationError
+from flinkpy.graph.table_specs import JoinType
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.parser.nodes.base import walk
-from flinkpy.sql.rex import FieldAccess, InputRef, RexNode, UserFunctionCall
+from flinkpy.sql.rex import UNNEST, FieldAccess, InputRef, RexCall, RexNode, UserFunctionCall
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.expression_nodes import ExpressionNode, UnresolvedCall, UnresolvedReference, ValueLiteral
 from flinkpy.table.planner.binder.column_selections import expanded, flattened
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
+from flinkpy.table.planner.binder.functions import CollectedRows
 from flinkpy.table.planner.binder.program_expressions import WINDOW_PROPERTIES, syntax_of
 from flinkpy.table.planner.binder.program_nodes import BoundQuery, BoundTable, ColumnReference
 from flinkpy.table.planner.binder.queries import QueryBinder
@@ -116,6 +118,18 @@ class Grouping:
             return None if found is None else UnresolvedReference(window_property_name(found[1]))
 
         return _rewritten(node, change)
+
+    def with_property_names(self, nodes: Nodes) -> list[ExpressionNode]:
+        """Returns expressions with the names that Flink gives to properties of the window without an alias."""
+        numbers: dict[ExpressionNode, int] = {}
+        for node in nodes:
+            for part in _parts(node):
+                if self._property(part) is not None:
+                    numbers.setdefault(part, len(numbers))
+        return [
+            UnresolvedCall("as", (node, ValueLiteral(f"EXPR${numbers[node]}"))) if node in numbers else node
+            for node in nodes
+        ]
 
     def _property(self, node: ExpressionNode) -> tuple[GroupWindowCall, str] | None:
         """Returns the window and the name of its property; None if the node is no property of a window."""
@@ -237,6 +251,55 @@ class OperationTreeBuilder:
             result = self._grouped(items, grouping, plan)
             return self._with_fields(result, len(keys), names, call)
 
+    def aggregate_table(self, node: ExpressionNode, grouping: Grouping, plan: rel.RelNode) -> rel.RelNode:
+        """Returns the keys of groups and the rows that a table aggregate function emits for each.
+
+        The start, end and time attributes of a window follow, named by `window_property_name`.
+        """
+        with _program_errors():
+            call, names = _with_aliases(_expanded_call(node, plan))
+            function = self._table_aggregate(call)
+            keys = self._key_items(grouping)
+            collected = UnresolvedCall("as", (function, ValueLiteral(_RESULT)))
+            grouped = self._grouped([*keys, collected, *self._property_items(grouping, plan)], grouping, plan)
+            place = len(keys)
+            kind = grouped.type_of(place)
+            assert isinstance(kind, lt.ArrayType)
+            assert isinstance(kind.element, lt.RowType)
+            rows = kind.element
+            rows = rel.row_of(self._row_names(names, rows, call), tuple(each.type for each in rows.fields))
+            columns = (*grouped.names[:place], *rows.names, *grouped.names[place + 1 :])
+            if grouping.window is None:
+                return rel.Project(*_table_aggregate(grouped, rows), _unique(columns))
+            # A window sends its result once, so that its rows can be taken out of an array.
+            value = grouped.references()[place]
+            unnested = rel.Correlate(grouped, RexCall(rows, UNNEST, (value,)), rows, JoinType.INNER)
+            made = unnested.references()
+            fields = made[grouped.width :]
+            return rel.Project(unnested, (*made[:place], *fields, *made[place + 1 : grouped.width]), _unique(columns))
+
+    def _table_aggregate(self, call: ExpressionNode) -> UnresolvedCall:
+        """Returns a call of a table aggregate function as one of an aggregate function of the same rows."""
+        syntax = syntax_of(call)
+        user = self._queries.functions.user(syntax.name) if isinstance(syntax, ast.FunctionCall) else None
+        if not isinstance(syntax, ast.FunctionCall) or user is None or user.kind != "TABLE_AGGREGATE":
+            raise ValidationError(
+                "A flatAggregate only accepts an expression which defines a table aggregate function that might be "
+                f"followed by some alias, not {call}."
+            )
+        assert isinstance(call, UnresolvedCall)
+        return UnresolvedCall(CollectedRows(syntax.name.last, user), call.arguments)
+
+    @staticmethod
+    def _row_names(names: tuple[str, ...], row: lt.RowType, function: ExpressionNode) -> tuple[str, ...]:
+        """Returns the names of the columns of a function's rows: those of its alias, or its own."""
+        if names and len(names) != len(row.fields):
+            raise ValidationError(
+                "List of column aliases must have same degree as table; the returned table of function "
+                f"'{function}' has {len(row.fields)} columns, whereas alias list has {len(names)} columns"
+            )
+        return names or row.names
+
     def project_aggregated(self, nodes: Nodes, grouping: Grouping, plan: rel.RelNode) -> rel.RelNode:
         """Returns the values of expressions over what `aggregate_rows` returned."""
         with _program_errors():
@@ -247,8 +310,10 @@ class OperationTreeBuilder:
                     "Aggregate functions are not supported in the select right after the aggregate or flatAggregate "
                     "operation."
                 )
-            syntax = [syntax_of(grouping.on_properties(_without_alias(node))) for node in nodes]
-            return self._select(plan, nodes, syntax)
+            named = grouping.with_property_names(nodes)
+            return self._select(
+                plan, named, [syntax_of(grouping.on_properties(_without_alias(node))) for node in named]
+            )
 
     def distinct(self, plan: rel.RelNode) -> rel.RelNode:
         """Returns each row once."""
@@ -296,12 +361,8 @@ class OperationTreeBuilder:
         references = plan.references()
         kind = plan.type_of(place)
         fields = _fields_of(references[place])
-        if names and len(names) != len(fields):
-            raise ValidationError(
-                "List of column aliases must have same degree as table; the returned table of function "
-                f"'{function}' has {len(fields)} columns, whereas alias list has {len(names)} columns"
-            )
-        found = names or (kind.names if isinstance(kind, lt.RowType) else ("f0",))
+        row = kind if isinstance(kind, lt.RowType) else lt.RowType.of(("f0", kind))
+        found = self._row_names(names, row, function)
         return rel.Project(
             plan,
             (*references[:place], *fields, *references[place + 1 :]),
@@ -542,6 +603,23 @@ def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
     if double is not None:
         raise ValidationError(f"Ambiguous column name: {double}")
     return names
+
+
+def _table_aggregate(plan: rel.RelNode, rows: lt.RowType) -> tuple[rel.TableAggregate, tuple[RexNode, ...]]:
+    """Returns the table aggregation of a projection of keys and of an aggregate that collects rows.
+
+    Args:
+        plan: the projection, whose last column is the aggregate.
+
+    Returns: the node, and the keys and columns of the rows over it.
+    """
+    assert isinstance(plan, rel.Project)
+    aggregate = plan.input
+    assert isinstance(aggregate, rel.Aggregate)
+    count = len(aggregate.grouping)
+    (call,) = aggregate.aggregates
+    node = rel.TableAggregate(aggregate.input, aggregate.grouping, call, rows)
+    return node, (*plan.expressions[:-1], *node.references()[count:])
 
 
 def _fields_of(value: RexNode) -> list[RexNode]:

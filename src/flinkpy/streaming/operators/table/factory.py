@@ -35,6 +35,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.GroupWindowAggregateSpec: "window_aggregate_operator:create_window_aggregate_operator",
     specs.LocalWindowAggregateSpec: "local_window_operator:LocalWindowAggregateOperator",
     specs.GroupAggregateSpec: "group_aggregate_operator:GroupAggregateOperator",
+    specs.GroupTableAggregateSpec: "group_table_aggregate_operator:GroupTableAggregateOperator",
     specs.EngineQuerySpec: "engine_query_operator:EngineQueryOperator",
     specs.FinalRowsSpec: "final_rows_operator:FinalRowsOperator",
     specs.ChangelogNormalizeSpec: "last_row_operators:ChangelogNormalizeOperator",

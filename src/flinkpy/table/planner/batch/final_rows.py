@@ -47,7 +47,7 @@ def _of_no_rows(call: AggregateCall) -> Any:
     """Returns the aggregate of no rows."""
     function = call.user_function
     if function is not None:
-        return function.get_value(function.create_accumulator())
+        return function.encoded([function.value(function.create())]).to_pylist()[0]
     return 0 if call.function in _ZERO_OF_NO_ROWS else None
 
 
@@ -55,4 +55,4 @@ def _sends_changes(node: ph.PhysicalNode) -> bool:
     """True for operators that send updates although their inputs do not."""
     if isinstance(node, ph.Join):
         return node.join_type not in (JoinType.INNER, JoinType.SEMI)
-    return isinstance(node, (ph.GroupAggregate, ph.OverAggregate, ph.Rank))
+    return isinstance(node, (ph.GroupAggregate, ph.GroupTableAggregate, ph.OverAggregate, ph.Rank))

@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 
 from flinkpy.sql.functions import registry
 from flinkpy.sql.functions.definition import FunctionDefinition, FunctionKind, literal_value
-from flinkpy.sql.functions.user_aggregates import UserAggregateFunction
+from flinkpy.sql.functions.user_aggregates import UserAggregateFunction, UserTableAggregateFunction
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import ASYNC, RexCall, RexNode, UserFunctionCall
 from flinkpy.sql.types import logical_types as lt
@@ -49,6 +49,34 @@ class FunctionCatalog(Protocol):
     def builtin_names(self) -> list[str]:
         """Returns the names of the functions that need no catalog, in order."""
         ...
+
+
+class CollectedRows:
+    """A table aggregate function as an aggregate function whose result is the ARRAY of the rows that it emits.
+
+    Args:
+        name: the name under which the query calls it.
+        function: a UserFunction of the kind TABLE_AGGREGATE.
+    """
+
+    kind = "AGGREGATE"
+
+    def __init__(self, name: str, function: UserFunction) -> None:
+        self._declared = function
+        self.name = name
+        self.function = function.function
+        self.mode = function.mode
+        self.is_deterministic = function.is_deterministic
+
+    def result_type(self, arguments: tuple[lt.LogicalType, ...]) -> lt.LogicalType:
+        """Returns the type of the array."""
+        return lt.ArrayType(self.row_type(arguments), nullable=False)
+
+    def row_type(self, arguments: tuple[lt.LogicalType, ...]) -> lt.RowType:
+        """Returns the type of the rows."""
+        found = self._declared.result_type(arguments)
+        row = found if isinstance(found, lt.RowType) else lt.RowType.of(("f0", found))
+        return lt.RowType(row.fields, nullable=False)
 
 
 class FunctionResolver:
@@ -119,7 +147,8 @@ class FunctionResolver:
         if user is None:
             return None
         types = tuple(as_regular(each.type) for each in operands)
-        return UserAggregateFunction(name.last, user.function, user.mode, types, user.result_type(types))
+        made = UserTableAggregateFunction if isinstance(user, CollectedRows) else UserAggregateFunction
+        return made(name.last, user.function, user.mode, types, user.result_type(types))
 
     def aggregate_type(
         self, node: ast.FunctionCall, operands: tuple[RexNode, ...], *, is_grouped: bool

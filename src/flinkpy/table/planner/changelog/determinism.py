@@ -57,6 +57,12 @@ def _visit(node: ph.PhysicalNode, required: Columns) -> ph.PhysicalNode:
             return _lookup_join(node, required)
         case ph.Join() | ph.TemporalJoin() | ph.MultiJoin():
             return _join(node, required)
+        case ph.GroupTableAggregate():
+            (call,) = node.aggregates
+            first = len(node.grouping)
+            if not _is_deterministic(call.user_function):
+                _check_columns(node, required, {each: call.function for each in required if each >= first})
+            return _below(node, _all(node.input))
         case ph.GroupAggregate() | ph.WindowAggregate() | ph.LocalWindowAggregate() | ph.GroupWindowAggregate():
             return _below(node, _all(node.input))
         case ph.Rank():

@@ -49,6 +49,16 @@ _FORWARDING = (
 )
 
 
+#: Operators that need to know whether rows of their input may be taken back.
+_RETRACTING = (
+    ph.GroupAggregate,
+    ph.GroupTableAggregate,
+    ph.GroupWindowAggregate,
+    ph.OverAggregate,
+    ph.WindowAggregate,
+)
+
+
 def infer_changelog_modes(
     root: ph.PhysicalNode,
     *,
@@ -108,6 +118,8 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
             provided = frozenset({ModifyKind.INSERT, ModifyKind.UPDATE})
             # A global aggregation never deletes its only row, but Flink counts it as if it did.
             provided |= {ModifyKind.DELETE} if changing else frozenset()
+        case ph.GroupTableAggregate():
+            inputs, provided = below(ALL_CHANGES), ALL_CHANGES
         case ph.GroupWindowAggregate():
             inputs = below(ALL_CHANGES)
             provided = INSERT_ONLY
@@ -177,7 +189,7 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
         case _:
             raise TableProgramError(f"the changes of {node.name} are not known")
     changed = _copy(node, inputs, modify_kinds=provided)
-    if isinstance(changed, (ph.GroupAggregate, ph.GroupWindowAggregate, ph.OverAggregate, ph.WindowAggregate)):
+    if isinstance(changed, _RETRACTING):
         changed.needs_retraction = bool(inputs[0].modify_kinds - INSERT_ONLY)
     excess = provided - required
     if excess:
@@ -200,7 +212,7 @@ def _advice(node: ph.PhysicalNode, requester: str) -> str:
     if not requester.startswith("Table sink"):
         return f"\n{requester} needs an input that is only appended to."
     advice = "Write to a table that takes such changes, such as one of upsert-kafka or jdbc with a primary key"
-    if isinstance(node, ph.GroupAggregate):
+    if isinstance(node, (ph.GroupAggregate, ph.GroupTableAggregate)):
         return f"\n{advice}, or group by a window of time, whose results do not change."
     if isinstance(node, ph.Rank):
         return f"\n{advice}, or rank within a window of time."
@@ -252,6 +264,7 @@ class _UpdateKinds:
                 return self._sink(node)
             case (
                 ph.GroupAggregate()
+                | ph.GroupTableAggregate()
                 | ph.GroupWindowAggregate()
                 | ph.WindowAggregate()
                 | ph.Limit()

@@ -303,6 +303,25 @@ class Aggregate(_OneInput):
         return row_of(tuple(names), tuple(types))
 
 
+@dataclass(frozen=True, eq=False)
+class TableAggregate(_OneInput):
+    """A table aggregate function over groups. Emits the grouping columns, then the fields of the function's rows.
+
+    Attributes:
+        grouping: input columns.
+        call: the function, whose type is the ARRAY of its rows.
+        rows: the type of the rows.
+    """
+
+    grouping: tuple[int, ...]
+    call: AggregateCall
+    rows: RowType
+
+    @cached_property
+    def row_type(self) -> RowType:
+        return table_aggregate_type(self.input.row_type, self.grouping, self.rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A window function and its sizes.
@@ -542,6 +561,13 @@ def row_of(names: tuple[str, ...], types: tuple[LogicalType, ...]) -> RowType:
     """Returns a row type with names made unique."""
     unique = unique_names(names)
     return RowType(tuple(RowField(name, kind) for name, kind in zip(unique, types, strict=True)), nullable=False)
+
+
+def table_aggregate_type(below: RowType, grouping: tuple[int, ...], rows: RowType) -> RowType:
+    """Returns the rows of a table aggregation: the grouping columns of the input, then the function's columns."""
+    keys = [below.fields[place] for place in grouping]
+    fields = (*keys, *rows.fields)
+    return row_of(tuple(each.name for each in fields), tuple(each.type for each in fields))
 
 
 def unique_names(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -197,6 +197,12 @@ class PhysicalBuilder:
         )
 
     @_build.register
+    def _(self, node: rel.TableAggregate) -> ph.PhysicalNode:
+        below = self._materialised(self.build(node.input))
+        row_type = rel.table_aggregate_type(below.row_type, node.grouping, node.rows)
+        return ph.GroupTableAggregate([self._exchange(below, node.grouping)], row_type, node.grouping, (node.call,))
+
+    @_build.register
     def _(self, node: rel.Expand) -> ph.PhysicalNode:
         below = self._materialised(self.build(node.input), _changed_columns(node))
         projections = tuple(tuple(_retyped(each, below) for each in row) for row in node.projections)

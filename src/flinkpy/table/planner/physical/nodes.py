@@ -577,6 +577,18 @@ class GroupAggregate(_AggregateNode):
 
 
 @dataclass(eq=False)
+class GroupTableAggregate(_AggregateNode):
+    """A table aggregate function over groups. `aggregates` is its call, whose type is the ARRAY of its rows."""
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        keys = [self.input.names[each] for each in self.grouping]
+        (call,) = self.aggregates
+        columns = ", ".join(self.names[len(keys) :])
+        text = f"{call_text(call, self.input.names)} AS ({columns})"
+        return [*self._group_by(), ("select", f"[{', '.join([*keys, text])}]")]
+
+
+@dataclass(eq=False)
 class LocalGroupAggregate(_AggregateNode):
     #: The names of the accumulators of each aggregate.
     accumulators: tuple[tuple[str, ...], ...]

@@ -314,6 +314,20 @@ class Translator:
         return self._operator(node, spec)
 
     @_translate.register
+    def _(self, node: ph.GroupTableAggregate) -> Transformation:
+        spec = specs.GroupTableAggregateSpec(
+            self._selector(node),
+            node.grouping,
+            node.aggregates,
+            node.needs_retraction,
+            generate_update_before=True,
+            state_ttl_ms=self._ttl(node.state_ttl_ms),
+            settings=self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
     def _(self, node: ph.LocalGroupAggregate) -> Transformation:
         assert self._settings.mini_batch is not None
         spec = specs.LocalGroupAggregateSpec(

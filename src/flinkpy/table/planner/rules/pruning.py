@@ -213,6 +213,13 @@ def _(node: rel.Aggregate, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
 
 
 @_trim.register
+def _(node: rel.TableAggregate, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
+    below, places = _trim_exactly(node.input, set(node.grouping) | call_columns((node.call,)))
+    grouping = tuple(places[each] for each in node.grouping)
+    return replace(node, input=below, grouping=grouping, call=call_over(node.call, places)), _identity(node.width)
+
+
+@_trim.register
 def _(node: rel.WindowTableFunction, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
     width = node.input.width
     columns = {each for each in needed if each < width} | {node.time_column} | set(node.window.partition)
