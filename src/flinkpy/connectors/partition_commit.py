@@ -11,7 +11,6 @@ org.apache.flink.connector.file.table.DefaultPartTimeExtractor.
 from __future__ import annotations
 
 import datetime
-import importlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.user_classes import object_of
 from flinkpy.connectors.file_sink_config import DEFAULT_SUCCESS_FILE, time_pattern
 from flinkpy.formats.partitioned_format import unescaped
 
@@ -140,17 +140,8 @@ class PolicyClass:
 
     def make(self) -> PartitionCommitPolicy:
         """Returns a new policy. Raises: ConfigurationError if the class is not there or is none of a policy."""
-        module, _, name = self.path.rpartition(".")
-        try:
-            kind: Any = getattr(importlib.import_module(module), name)
-            if not issubclass(kind, PartitionCommitPolicy):
-                raise TypeError("it is not derived from PartitionCommitPolicy")
-            made: PartitionCommitPolicy = kind(*self.arguments)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"{self.path} is no partition commit policy: {error}", details={"class": self.path}
-            ) from error
-        return made
+        base: type[PartitionCommitPolicy] = PartitionCommitPolicy  # type: ignore[type-abstract]
+        return object_of(self.path, base, "partition commit policy", self.arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import FlinkError, ValidationError
-from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.configuration.options import ConfigOption, OptionType, without_effect
 from flinkpy.connectors.elasticsearch.bulk_client import ConnectionSettings
 from flinkpy.connectors.elasticsearch.sink import (
     BulkSettings,
@@ -47,8 +47,8 @@ KEY_DELIMITER = ConfigOption("document-id.key-delimiter", _STRING, "_", "Separat
 USERNAME: ConfigOption[str | None] = ConfigOption("username", _STRING, None, "The name of the user.")
 PASSWORD: ConfigOption[str | None] = ConfigOption("password", _STRING, None, "The password of the user.")
 PATH_PREFIX: ConfigOption[str | None] = ConfigOption("connection.path-prefix", _STRING, None, "Begins all paths.")
-REQUEST_TIMEOUT: ConfigOption[int | None] = ConfigOption(
-    "connection.request-timeout", _DURATION, None, "Has no effect: each writer has its own connection."
+REQUEST_TIMEOUT: ConfigOption[int | None] = without_effect(
+    ConfigOption("connection.request-timeout", _DURATION, None, "Each writer has its own connection.")
 )
 CONNECTION_TIMEOUT: ConfigOption[int | None] = ConfigOption(
     "connection.timeout", _DURATION, None, "How long a connection may take."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError, ValidationError
-from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.configuration.options import ConfigOption, OptionType, without_effect
 from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
 from flinkpy.connectors.file_sink_config import (
     COMMIT_POLICY,
@@ -48,11 +48,13 @@ INACTIVITY_INTERVAL = ConfigOption(
     "A file is finished when nothing has been written to it for so long.",
     minimum=1,
 )
-CHECK_INTERVAL = ConfigOption(
-    "sink.rolling-policy.check-interval",
-    OptionType.DURATION,
-    _MINUTE_MS,
-    "Has no effect: the ages of files are checked at every write and every checkpoint.",
+CHECK_INTERVAL = without_effect(
+    ConfigOption(
+        "sink.rolling-policy.check-interval",
+        OptionType.DURATION,
+        _MINUTE_MS,
+        "The ages of files are checked at every write and every checkpoint.",
+    )
 )
 SHUFFLE_BY_PARTITION = ConfigOption(
     "sink.shuffle-by-partition.enable", OptionType.BOOL, False, "True to send the rows of a partition to one writer."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flinkpy.common.errors import ValidationError
-from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.configuration.options import ConfigOption, OptionType, without_effect
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions
 from flinkpy.sql.types.logical_types import RowType
 from flinkpy.table.connectors.lookup_options import LOOKUP_OPTIONS
@@ -37,15 +37,17 @@ FETCH_SIZE = ConfigOption("scan.fetch-size", _INT, 0, "The rows fetched at a tim
 _PARTITION_OPTIONS = (PARTITION_COLUMN, PARTITION_NUM, LOWER_BOUND, UPPER_BOUND)
 
 
-AUTO_COMMIT = ConfigOption(
-    "scan.auto-commit", OptionType.BOOL, True, "Has no effect: results are always fetched in parts."
+AUTO_COMMIT = without_effect(
+    ConfigOption("scan.auto-commit", OptionType.BOOL, True, "Results are always fetched in parts.")
 )
-RETRY_TIMEOUT = ConfigOption(
-    "connection.max-retry-timeout",
-    OptionType.DURATION,
-    60_000,
-    "Has no effect: a broken connection is found when it is used.",
-    minimum=1_000,
+RETRY_TIMEOUT = without_effect(
+    ConfigOption(
+        "connection.max-retry-timeout",
+        OptionType.DURATION,
+        60_000,
+        "A broken connection is found when it is used.",
+        minimum=1_000,
+    )
 )
 FLUSH_ROWS = ConfigOption(
     "sink.buffer-flush.max-rows", _INT, 100, "The changes after which they are written; 0: no limit.", minimum=0

@@ -4,7 +4,7 @@
 row with its key, and a record without a value deletes that row.
 
 Source: org.apache.flink.streaming.connectors.kafka.table.{KafkaDynamicTableFactory, UpsertKafkaDynamicTableFactory,
-KafkaDynamicSource, KafkaDynamicSink}. Differs: a custom partitioner is not supported.
+KafkaDynamicSource, KafkaDynamicSink}. Differs: custom partitioners are classes of Python.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from flinkpy.table.connectors.kafka_options import (
     KEY_FIELDS,
     KEY_FIELDS_PREFIX,
     KEY_FORMAT,
-    PARTITIONER,
     PROPERTIES,
     TOPIC,
     TRANSACTIONAL_ID_PREFIX,
@@ -45,9 +44,9 @@ from flinkpy.table.connectors.kafka_options import (
     VALUE_FORMAT,
     buffer_limits,
     built,
-    check_partitioner,
     client_properties,
     delivery_of,
+    partitioner_of,
     single_topic,
     starting_offsets,
     stopping_offsets,
@@ -104,7 +103,7 @@ class KafkaTableFactory(TableFactory):
         single_topic(options)
         delivery_of(options)
         if not self.is_upsert:
-            check_partitioner(options)
+            partitioner_of(options)
         schema = context.table.resolved_schema
         return KafkaTableSink(options, schema.to_sink_row_type(), key, value, self.is_upsert)
 
@@ -349,7 +348,7 @@ class KafkaTableSink(DynamicTableSink):
             None if key is None else key.projection,
             None if key is None else key.table_format.serialization_schema(key.projection.row_type, key.options),
             self.metadata_keys,
-            is_fixed=not self.is_upsert and options.get(PARTITIONER) == "fixed",
+            partitioner=None if self.is_upsert else partitioner_of(options),
             is_upsert=self.is_upsert,
         )
         builder = KafkaSink.builder().set_record_serializer(writer).set_delivery_guarantee(delivery_of(options))

@@ -6,6 +6,7 @@ DynamicKafkaRecordSerializationSchema}.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,13 @@ import numpy as np
 
 from flinkpy.common.errors import InputFormatError
 from flinkpy.common.types import RowKind
+from flinkpy.common.user_classes import object_of
 from flinkpy.connectors.kafka.serialization import (
     NO_PARTITION,
     NOW,
     EncodedRecords,
+    FlinkFixedPartitioner,
+    KafkaPartitioner,
     KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,
     KafkaSinkContext,
@@ -25,6 +29,7 @@ from flinkpy.connectors.kafka.serialization import (
 from flinkpy.formats.bad_records import shown
 from flinkpy.formats.schema import DecodedMessages
 from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import rows_of
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
@@ -188,12 +193,28 @@ def _metadata_of(message: Any, key: str) -> Any:
             return list(dict(message.headers() or ()).items())
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionerClass:
+    """The class of a partitioner.
+
+    Attributes:
+        path: module and class, such as `jobs.partitioners.ByRegion`.
+    """
+
+    path: str
+
+    def make(self) -> KafkaPartitioner:
+        """Returns a new partitioner. Raises: ConfigurationError if the class is not there or is no partitioner."""
+        base: type[KafkaPartitioner] = KafkaPartitioner  # type: ignore[type-abstract]
+        return object_of(self.path, base, "partitioner")
+
+
 class KafkaTableWriter(KafkaRecordSerializationSchema):
     """Writes rows of a table as Kafka records.
 
     Args:
         metadata: the keys of the metadata columns, which are the last columns of the rows.
-        is_fixed: True if all rows of a subtask go to one partition.
+        partitioner: chooses the partitions; None: the producer does.
         is_upsert: True if the deletion of a row is a record without a value.
     """
 
@@ -205,7 +226,7 @@ class KafkaTableWriter(KafkaRecordSerializationSchema):
         key: Projection | None,
         key_schema: TableSerializationSchema | None,
         metadata: tuple[str, ...] = (),
-        is_fixed: bool = False,
+        partitioner: PartitionerClass | None = None,
         is_upsert: bool = False,
     ) -> None:
         super().__init__()
@@ -215,15 +236,19 @@ class KafkaTableWriter(KafkaRecordSerializationSchema):
         self._key = key
         self._key_schema = key_schema
         self._metadata = metadata
-        self._is_fixed = is_fixed
+        self._partitioner_class = partitioner
+        self._partitioner: KafkaPartitioner | None = None
         self._is_upsert = is_upsert
         self._context: KafkaSinkContext | None = None
 
     def open(self, context: KafkaSinkContext) -> None:
         self._context = context
+        if self._partitioner_class is not None:
+            self._partitioner = self._partitioner_class.make()
+            self._partitioner.open(context.subtask_index, context.parallelism)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_context": None}
+        return {**self.__dict__, "_context": None, "_partitioner": None}
 
     def encode(self, batch: Batch, input_type: Any) -> EncodedRecords:
         import pyarrow as pa
@@ -242,10 +267,9 @@ class KafkaTableWriter(KafkaRecordSerializationSchema):
         if self._key is not None and self._key_schema is not None:
             keys = self._key_schema.encode(_part(rows, self._key), None)
         partitions: Any = repeat(NO_PARTITION)
-        if self._is_fixed:
-            assert self._context is not None
-            every = self._context.partitions_of(self._topic)
-            partitions = repeat(every[self._context.subtask_index % len(every)])
+        if self._partitioner is not None:
+            records = Batch(rows, None, kinds)
+            partitions = self._partitions(self._partitioner, records, input_type, keys, values)
         timestamps: Any = repeat(NOW)
         headers = None
         first = rows.num_columns - len(self._metadata)
@@ -257,6 +281,18 @@ class KafkaTableWriter(KafkaRecordSerializationSchema):
             else:
                 headers = [list(each or ()) for each in found.to_pylist()]
         return EncodedRecords(repeat(self._topic), values, keys, partitions, timestamps, headers)
+
+    def _partitions(
+        self, partitioner: KafkaPartitioner, batch: Batch, input_type: Any, keys: Any, values: Any
+    ) -> Iterable[int]:
+        """Returns the partition of each row."""
+        assert self._context is not None
+        every = self._context.partitions_of(self._topic)
+        if isinstance(partitioner, FlinkFixedPartitioner):
+            return repeat(partitioner.partition(None, None, None, self._topic, every))
+        choose = partitioner.partition
+        rows = rows_of(batch, input_type)
+        return [choose(row, key, value, self._topic, every) for row, key, value in zip(rows, keys, values)]
 
 
 def _part(rows: pa.RecordBatch, projection: Projection) -> pa.RecordBatch:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from flinkpy.common.errors import FlinkError, UnsupportedOperationError, ValidationError
+from flinkpy.common.errors import ConfigurationError, FlinkError, ValidationError
 from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.connector_api.sink import DeliveryGuarantee
 from flinkpy.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
 from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
+from flinkpy.connectors.kafka.serialization import FlinkFixedPartitioner
+from flinkpy.table.connectors.kafka_messages import PartitionerClass
 from flinkpy.table.connectors.table_options import FORMAT, SINK_PARALLELISM, TableOptions
 from flinkpy.table.connectors.upsert_buffer import BufferLimits
 
@@ -79,7 +81,8 @@ PARTITIONER = ConfigOption(
     "sink.partitioner",
     OptionType.STRING,
     "default",
-    "The partition of a row: default (by the key, or at random), fixed (one for each subtask), or round-robin.",
+    "The partition of a row: default (by the key, or at random), fixed (one for each subtask), round-robin, or a class "
+    "derived from KafkaPartitioner: module.Class.",
 )
 DELIVERY = ConfigOption(
     "sink.delivery-guarantee",
@@ -132,6 +135,8 @@ KAFKA_OPTIONS: tuple[ConfigOption[Any], ...] = (
     SINK_PARALLELISM,
 )
 
+#: The class of the partitioner `fixed`.
+_FIXED = f"{FlinkFixedPartitioner.__module__}.{FlinkFixedPartitioner.__name__}"
 _GUARANTEES = {
     "exactly-once": DeliveryGuarantee.EXACTLY_ONCE,
     "at-least-once": DeliveryGuarantee.AT_LEAST_ONCE,
@@ -232,18 +237,26 @@ def delivery_of(options: TableOptions) -> DeliveryGuarantee:
     return found
 
 
-def check_partitioner(options: TableOptions) -> None:
-    """Raises: ValidationError, UnsupportedOperationError if the partitions of rows cannot be chosen so."""
+def partitioner_of(options: TableOptions) -> PartitionerClass | None:
+    """Returns what chooses the partitions of rows; None if the producer does. Raises: ValidationError."""
     kind = options.get(PARTITIONER)
     if kind == "round-robin" and options.contains(KEY_FIELDS):
         raise ValidationError(
             "Currently 'round-robin' partitioner only works when option 'key.fields' is not specified.",
             details={"option": PARTITIONER.key},
         )
-    if kind not in ("default", "fixed", "round-robin"):
-        raise UnsupportedOperationError(
-            f"'{PARTITIONER.key}' = '{kind}' is not supported, only default, fixed and round-robin"
-        )
+    if kind in ("default", "round-robin"):
+        return None
+    found = PartitionerClass(_FIXED if kind == "fixed" else kind)
+    try:
+        found.make()
+    except ConfigurationError as error:
+        raise ValidationError(
+            f"Could not find and instantiate partitioner class '{kind}': '{PARTITIONER.key}' must be default, fixed, "
+            f"round-robin, or the path of a class: {error.message}",
+            details={"option": PARTITIONER.key, "value": kind},
+        ) from error
+    return found
 
 
 def buffer_limits(options: TableOptions) -> BufferLimits | None:

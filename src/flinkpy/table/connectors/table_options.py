@@ -6,6 +6,7 @@ Source: org.apache.flink.table.factories.FactoryUtil.
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +15,8 @@ from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.configuration.redaction import HIDDEN, is_sensitive
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 CONNECTOR: ConfigOption[str | None] = ConfigOption(
     "connector", OptionType.STRING, None, "The connector that reads and writes the table."
@@ -113,6 +116,8 @@ class TableOptions:
             factory: the connector or format, for errors.
             ignored_prefixes, ignored: options that others check.
 
+        Options that change nothing are logged with a warning.
+
         Raises: ValidationError, which lists the missing, or the unknown and the supported options.
         """
         missing = sorted(option.key for option in required if not self.contains(option))
@@ -139,6 +144,8 @@ class TableOptions:
             )
         for option in (*required, *optional):
             self.get(option)
+            if not option.has_effect and self.contains(option):
+                _LOG.warning("Option '%s' of %s has no effect: %s", option.key, self._owner, option.description)
 
     def shown(self) -> str:
         """Returns the options as in WITH, one per line, with secrets hidden."""

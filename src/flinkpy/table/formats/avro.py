@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import TypeMismatchError, ValidationError
-from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.configuration.options import ConfigOption, OptionType, without_effect
 from flinkpy.formats.avro_format import DECODE_ERRORS, ENCODE_ERRORS
 from flinkpy.formats.avro_schema import AvroSchema, load_fastavro
 from flinkpy.formats.schema import MessageError, reason_of
@@ -45,7 +45,7 @@ LEGACY_TIMES = ConfigOption(
     "True for Flink's former types: TIMESTAMP is timestamp-millis. False: TIMESTAMP is a local timestamp, and "
     "TIMESTAMP_LTZ a timestamp.",
 )
-FAST_READ = ConfigOption("open.fastread", OptionType.BOOL, False, "Has no effect: reading is always as fast.")
+FAST_READ = without_effect(ConfigOption("open.fastread", OptionType.BOOL, False, "Reading is always as fast."))
 
 
 class AvroTableFormat(TableFormat):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ValidationError
-from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.configuration.options import ConfigOption, OptionType, without_effect
 from flinkpy.formats.avro_schema import AvroSchema
 from flinkpy.formats.schema import MessageError
 from flinkpy.formats.schema_registry import RegistrySettings, SchemaRegistry, split_schema_id, with_schema_id
@@ -49,7 +49,9 @@ REGISTERS = ConfigOption(
 KEYSTORE = _text("ssl.keystore.location", "A PEM file with the client's certificate and key.")
 KEYSTORE_PASSWORD = _text("ssl.keystore.password", "The password of that key.")
 TRUSTSTORE = _text("ssl.truststore.location", "A PEM file with the certificates of authorities.")
-TRUSTSTORE_PASSWORD = _text("ssl.truststore.password", "Has no effect: certificates in PEM have no password.")
+TRUSTSTORE_PASSWORD: ConfigOption[str | None] = without_effect(
+    ConfigOption("ssl.truststore.password", OptionType.STRING, None, "Certificates in PEM have no password.")
+)
 BASIC_SOURCE = _text("basic-auth.credentials-source", "Where the user is found: USER_INFO or URL.")
 BASIC_USER = _text("basic-auth.user-info", "The user as `name:password`.")
 BEARER_SOURCE = _text("bearer-auth.credentials-source", "Where the token is found: STATIC_TOKEN.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ValidationError
-from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.configuration.options import ConfigOption, OptionType, without_effect
 from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory, JsonBulkWriterFactory
 from flinkpy.formats.json_format import JsonFormat
 from flinkpy.formats.json_values import JsonReadOptions, TimeForm
@@ -48,18 +48,22 @@ TIMESTAMP_FORMAT = ConfigOption(
 IGNORE_NULL_FIELDS = ConfigOption(
     "encode.ignore-null-fields", OptionType.BOOL, False, "True to leave out fields that are null."
 )
-_DECIMALS = ConfigOption(
-    "encode.decimal-as-plain-number", OptionType.BOOL, False, "Has no effect: decimals are always plain numbers."
+_DECIMALS = without_effect(
+    ConfigOption("encode.decimal-as-plain-number", OptionType.BOOL, False, "Decimals are always plain numbers.")
 )
-_NULL_KEY_MODE = ConfigOption(
-    "map-null-key.mode",
-    OptionType.ENUM,
-    "FAIL",
-    "Has no effect: the keys of maps are never null.",
-    choices=("FAIL", "DROP", "LITERAL"),
+_NULL_KEY_MODE = without_effect(
+    ConfigOption(
+        "map-null-key.mode",
+        OptionType.ENUM,
+        "FAIL",
+        "The keys of maps are never null.",
+        choices=("FAIL", "DROP", "LITERAL"),
+    )
 )
-_NULL_KEY_LITERAL = ConfigOption("map-null-key.literal", OptionType.STRING, "null", "As 'map-null-key.mode'.")
-_PARSER = ConfigOption("decode.json-parser.enabled", OptionType.BOOL, True, "Has no effect: there is only one parser.")
+_NULL_KEY_LITERAL = without_effect(
+    ConfigOption("map-null-key.literal", OptionType.STRING, "null", "The keys of maps are never null.")
+)
+_PARSER = without_effect(ConfigOption("decode.json-parser.enabled", OptionType.BOOL, True, "There is only one parser."))
 #: The options of JSON objects in all formats.
 WRITE_OPTIONS: tuple[ConfigOption[Any], ...] = (
     TIMESTAMP_FORMAT,

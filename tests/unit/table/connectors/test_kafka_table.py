@@ -15,7 +15,7 @@ from flinkpy.common.errors import InputFormatError, UnsupportedOperationError, V
 from flinkpy.common.types import RowKind
 from flinkpy.connector_api.sink import DeliveryGuarantee, SinkBase, SinkWriter
 from flinkpy.connector_api.source import Boundedness
-from flinkpy.connectors.kafka.serialization import KafkaSinkContext
+from flinkpy.connectors.kafka.serialization import KafkaPartitioner, KafkaSinkContext
 from flinkpy.records.batch import Batch
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.arrow import schema_of
@@ -181,6 +181,23 @@ def test_all_rows_of_a_subtask_go_to_one_partition_if_it_is_fixed() -> None:
     assert next(iter(encoded.partitions)) == 1
 
 
+class ByNumber(KafkaPartitioner):
+    """Puts rows into partitions by their column n, and the subtask's index."""
+
+    def open(self, subtask_index: int, parallelism: int) -> None:
+        self.subtask_index = subtask_index
+
+    def partition(self, record: Any, key: bytes | None, value: bytes | None, topic: str, partitions: list[int]) -> int:
+        assert (topic, key) == ("t", None) and value is not None
+        return partitions[(record.n + self.subtask_index) % len(partitions)]
+
+
+def test_class_of_the_user_chooses_the_partitions() -> None:
+    options = {**KAFKA, "format": "json", "sink.partitioner": f"{__name__}.ByNumber"}
+    _, encoded = written(options, None, ROW, {**ROW, "n": 4})
+    assert list(encoded.partitions) == [0, 2]
+
+
 def test_malformed_values_are_reported_with_topic_partition_and_offset() -> None:
     with pytest.raises(InputFormatError, match="Kafka topic t, partition 3, offset 8: the value cannot be read"):
         read({**KAFKA, "format": "json"}, Message(None, ROW), Message(None, {"id": "x"}, 8))
@@ -230,7 +247,11 @@ def test_wrong_options_of_sources_are_reported(options: dict[str, str], expected
         ({**KAFKA, "format": "json"}, ("id",), "doesn't support defining PRIMARY KEY"),
         ({**KAFKA, "format": "json", "topic": "a;b"}, (), "exactly one topic"),
         ({**KAFKA, "format": "json", "sink.delivery-guarantee": "exactly-once"}, (), "sink.transactional-id-prefix"),
-        ({**KAFKA, "format": "json", "sink.partitioner": "org.example.P"}, (), "only default, fixed and round-robin"),
+        (
+            {**KAFKA, "format": "json", "sink.partitioner": "org.example.P"},
+            (),
+            "partitioner class 'org.example.P'",
+        ),
         (
             {
                 **KAFKA,
