@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flinkpy.common.errors import InternalError
 from flinkpy.common.types import RowKind
-from flinkpy.records.nested_values import nested_texts
+from flinkpy.records.row_codes import row_codes
 
 _ADDS = (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value)
 
@@ -40,7 +40,7 @@ def materialized(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, has_ki
 
 def _remaining(rows: pa.Table, is_added: np.ndarray) -> np.ndarray:
     """Returns bool[n]: True for the rows that were added and not removed."""
-    codes = _codes(rows)
+    codes = row_codes(rows)
     order = np.argsort(codes, kind="stable")
     codes, is_added = codes[order], is_added[order]
     begins = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
@@ -59,20 +59,3 @@ def _running(values: np.ndarray, begins: np.ndarray, lengths: np.ndarray) -> np.
     """Returns the running sums of groups of consecutive values."""
     sums = np.cumsum(values)
     return sums - np.repeat(sums[begins] - values[begins], lengths)
-
-
-def _codes(rows: pa.Table) -> np.ndarray:
-    """Returns int64[n]: equal numbers for equal rows."""
-    codes = np.zeros(rows.num_rows, np.int64)
-    for column in rows.columns:
-        each = _codes_of(column)
-        codes = np.unique(codes * (int(each.max(initial=0)) + 1) + each, return_inverse=True)[1]
-    return codes
-
-
-def _codes_of(column: pa.ChunkedArray) -> np.ndarray:
-    values = column.combine_chunks()
-    if pa.types.is_nested(values.type):
-        values = nested_texts(values)
-    encoded = values.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

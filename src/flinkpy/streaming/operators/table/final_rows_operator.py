@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flinkpy.common.errors import InternalError
 from flinkpy.graph.table_specs import FinalRowsSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
-from flinkpy.records.nested_values import nested_texts
+from flinkpy.records.row_codes import row_codes
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.table.order_codes import order_codes
@@ -83,7 +82,7 @@ class FinalRowsOperator(StreamOperator):
         weights = np.concatenate(self._weights) if self._weights else np.empty(0, dtype=np.int64)
         if not len(weights) or (weights > 0).all():
             return table
-        groups = _groups(table)
+        groups = row_codes(table)
         totals = np.zeros(int(groups.max()) + 1, dtype=np.int64)
         np.add.at(totals, groups, weights)
         if (totals < 0).any():
@@ -92,18 +91,3 @@ class FinalRowsOperator(StreamOperator):
         np.minimum.at(first, groups, np.arange(len(groups)))
         order = np.argsort(first)
         return table.take(pa.array(np.repeat(first[order], totals[order])))
-
-
-def _groups(table: pa.Table) -> np.ndarray:
-    """Returns int64[n]: equal numbers for equal rows, ascending from 0."""
-    codes = np.zeros(table.num_rows, dtype=np.int64)
-    for column in table.columns:
-        values = column.combine_chunks()
-        if pa.types.is_nested(values.type):
-            values = nested_texts(values)
-        encoded = pc.dictionary_encode(values, null_encoding="encode")
-        if isinstance(encoded, pa.ChunkedArray):
-            encoded = encoded.combine_chunks()
-        both = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
-        codes = np.unique(both, return_inverse=True)[1].astype(np.int64)
-    return codes
