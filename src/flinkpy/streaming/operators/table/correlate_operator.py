@@ -29,6 +29,7 @@ from flinkpy.streaming.operators.table.table_inputs import (
     input_schema,
     take_or_null,
 )
+from flinkpy.streaming.operators.table.two_table_join import with_lonely
 
 #: The rows for which the function is called at once. It bounds the results in memory if each row has many.
 _ROWS_PER_CALL = 4_096
@@ -88,10 +89,7 @@ class CorrelateOperator(StreamOperator):
         if self._is_left:
             alone = np.ones(batch.num_rows, dtype=bool)
             alone[rows] = False
-            lonely = np.flatnonzero(alone)
-            order = np.argsort(np.concatenate([rows, lonely]), kind="stable")
-            rows = np.concatenate([rows, lonely])[order]
-            found = np.concatenate([found, np.full(len(lonely), -1)])[order]
+            rows, found = with_lonely(rows, found, np.flatnonzero(alone))
         for start in range(0, len(rows), MAX_ROWS):
             part, part_found = rows[start : start + MAX_ROWS], found[start : start + MAX_ROWS]
             indices = pa.array(part)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_INSERT, _UPDATE_BEFORE, _UPDATE_AFTER, _DELETE = range(4)
+from flinkpy.streaming.operators.table.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def folded_changes(
     old, updated = before.part(old_place[differs]), after.part(new_place[differs])
     kinds, elements, ranks = _updates(old, updated, generate_update_before)
     return (
-        np.concatenate([np.full(len(gone.keys), _DELETE), kinds, np.full(len(new.keys), _INSERT)]).astype(np.int8),
+        np.concatenate([np.full(len(gone.keys), DELETE), kinds, np.full(len(new.keys), INSERT)]).astype(np.int8),
         np.concatenate([gone.elements, elements, new.elements]),
         np.concatenate([gone.ranks, ranks, new.ranks]),
     )
@@ -66,9 +66,9 @@ def _updates(
     old: RankedElements, new: RankedElements, generate_update_before: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not generate_update_before:
-        return np.full(len(new.keys), _UPDATE_AFTER), new.elements, new.ranks
+        return np.full(len(new.keys), UPDATE_AFTER), new.elements, new.ranks
     return (
-        np.tile(np.array([_UPDATE_BEFORE, _UPDATE_AFTER]), len(new.keys)),
+        np.tile(np.array([UPDATE_BEFORE, UPDATE_AFTER]), len(new.keys)),
         np.stack([old.elements, new.elements], axis=1).ravel(),
         np.stack([old.ranks, new.ranks], axis=1).ravel(),
     )
