@@ -7,7 +7,7 @@ import pytest
 from flinkpy.graph import operator_specs as specs
 from flinkpy.streaming.operators import factory
 from flinkpy.streaming.operators.stream_operator import StreamOperator
-from flinkpy.streaming.operators.table.factory import TABLE_OPERATORS, table_operator_class
+from flinkpy.streaming.operators.table.factory import ASYNC_LOOKUP_JOIN, TABLE_OPERATORS, table_operator_class
 
 TABLES = {
     "one input": factory.ONE_INPUT_OPERATORS,
@@ -37,7 +37,7 @@ def test_a_path_in_a_table_leads_to_an_operator(path: str) -> None:
     assert issubclass(found, StreamOperator)
 
 
-@pytest.mark.parametrize("path", sorted(set(TABLE_OPERATORS.values())))
+@pytest.mark.parametrize("path", sorted({*TABLE_OPERATORS.values(), ASYNC_LOOKUP_JOIN}))
 def test_a_path_of_a_table_operator_leads_to_it(path: str) -> None:
     found = table_operator_class(path)
     # A function chooses between several classes.

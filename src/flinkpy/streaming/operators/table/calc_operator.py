@@ -5,14 +5,14 @@ Source: org.apache.flink.table.planner.codegen.CalcCodeGenerator.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
 from flinkpy.functions.table_functions import FunctionContext
-from flinkpy.graph.table_specs import AsyncCalcSpec, CalcSpec
+from flinkpy.graph.table_specs import CalcSpec
 from flinkpy.records.batch import Batch
+from flinkpy.records.elements import MIN_WATERMARK
 from flinkpy.sql.functions.evaluation import compile_expressions
 from flinkpy.sql.rex import InputRef, input_columns, moved
 from flinkpy.sql.types.arrow import schema_of
@@ -20,9 +20,6 @@ from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
-
-#: The watermark of an operator that has not got one.
-_NO_WATERMARK = -(1 << 63)
 
 
 class CalcOperator(StreamOperator):
@@ -70,7 +67,7 @@ class CalcOperator(StreamOperator):
         columns, kinds = batch.values, batch.kinds
         assert isinstance(columns, pa.RecordBatch)
         num_rows = columns.num_rows
-        if self.current_output_watermark > _NO_WATERMARK:
+        if self.current_output_watermark > MIN_WATERMARK:
             for each in self._compiled():
                 each.set_watermark(self.current_output_watermark)
         needed = pa.RecordBatch.from_arrays(
@@ -100,16 +97,6 @@ class CalcOperator(StreamOperator):
 
     def _compiled(self) -> list[Any]:
         return [each for each in (self._condition, self._values) if each is not None]
-
-
-def create_async_calc_operator(
-    spec: AsyncCalcSpec, input_type: Any, context: OperatorContext, output: Output, side_outputs: dict[str, Output]
-) -> StreamOperator:
-    """Returns the operator that calls asynchronous functions."""
-    # Only that package knows asyncio, so nothing here imports it by name.
-    module = import_module("flinkpy.streaming.async_io.async_calc_operator")
-    operator: StreamOperator = module.AsyncCalcOperator(spec, input_type, context, output, side_outputs)
-    return operator
 
 
 def _without_columns(num_rows: int) -> pa.RecordBatch:

@@ -14,13 +14,13 @@ from flinkpy.graph.operator_specs import KeyedMultipleInputSpec, KeyedTwoInputSp
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
-#: The operator classes, or functions that choose one, as `module:name` below this package. They are called with (spec,
-#: input type, context, output, side outputs). Joins of streams get the types of all inputs.
+#: The operator classes, or functions that choose one, as `module:name`; the module is relative to this package. They
+#: are called with (spec, input type, context, output, side outputs). Joins of streams get the types of all inputs.
 TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.StreamInputSpec: "stream_input_operator:StreamInputOperator",
     specs.CalcSpec: "calc_operator:CalcOperator",
     specs.WatermarkAssignerSpec: "watermark_assigner_operator:WatermarkAssignerOperator",
-    specs.AsyncCalcSpec: "calc_operator:create_async_calc_operator",
+    specs.AsyncCalcSpec: "..async_io.async_calc_operator:AsyncCalcOperator",
     specs.CorrelateSpec: "correlate_operator:CorrelateOperator",
     specs.ProcessTableFunctionSpec: "process_table_function_operator:ProcessTableFunctionOperator",
     specs.ExpandSpec: "expand_operators:ExpandOperator",
@@ -42,7 +42,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.DeduplicateSpec: "last_row_operators:DeduplicateOperator",
     specs.DropUpdateBeforeSpec: "drop_update_before_operator:DropUpdateBeforeOperator",
     specs.KeyedLookupJoinSpec: "keyed_lookup_join_operator:KeyedLookupJoinOperator",
-    specs.LookupJoinSpec: "lookup_join_operator:create_lookup_join_operator",
+    specs.LookupJoinSpec: "lookup_join_operator:LookupJoinOperator",
     specs.RankSpec: "rank_operator:RankOperator",
     specs.SinkMaterializeSpec: "sink_materialize_operator:SinkUpsertMaterializer",
     specs.WatermarkTimestampSpec: "conflict_operators:WatermarkTimestampAssigner",
@@ -59,12 +59,16 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.WindowJoinSpec: "window_join_operator:WindowJoinOperator",
 }
 
+#: The operator of a LookupJoinSpec that asks for many rows at the same time.
+ASYNC_LOOKUP_JOIN = "..async_io.async_lookup_join_operator:AsyncLookupJoinOperator"
+
 
 def create_table_operator(
     spec: OperatorSpec, context: OperatorContext, output: Output, side_outputs: dict[str, Output]
 ) -> StreamOperator:
     """Creates the operator for `spec`. Raises: UnsupportedOperationError if this release has none."""
-    path = TABLE_OPERATORS.get(type(spec))
+    is_async_lookup = isinstance(spec, specs.LookupJoinSpec) and spec.asynchronous is not None
+    path = ASYNC_LOOKUP_JOIN if is_async_lookup else TABLE_OPERATORS.get(type(spec))
     if path is None:
         raise UnsupportedOperationError(f"operator {context.name}: flinkpy has no {type(spec).__name__} operator yet")
     input_types: Any = spec.input_types
@@ -79,4 +83,4 @@ def create_table_operator(
 def table_operator_class(path: str) -> Any:
     """Imports and returns an operator class, or the function that chooses one."""
     module, _, name = path.partition(":")
-    return getattr(import_module(f"flinkpy.streaming.operators.table.{module}"), name)
+    return getattr(import_module(f".{module}", __package__), name)

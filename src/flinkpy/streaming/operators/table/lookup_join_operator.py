@@ -9,7 +9,6 @@ Source: org.apache.flink.table.runtime.operators.join.lookup.{LookupJoinRunner, 
 from __future__ import annotations
 
 import threading
-from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -75,19 +74,3 @@ class LookupJoinOperator(StreamOperator):
         request = self._joiner.request(batch)
         for made in self._joiner.joined(request, self._lookups.found(request.asked)):
             self.output.emit(made)
-
-
-def create_lookup_join_operator(
-    spec: LookupJoinSpec,
-    input_type: Any,
-    context: OperatorContext,
-    output: Output,
-    side_outputs: dict[str, Output],
-) -> StreamOperator:
-    """Returns the operator that asks on the task's thread, or the one that asks side by side."""
-    if spec.asynchronous is not None:
-        # Only that package knows asyncio, so nothing here imports it by name.
-        module = import_module("flinkpy.streaming.async_io.async_lookup_join_operator")
-        operator: StreamOperator = module.AsyncLookupJoinOperator(spec, input_type, context, output, side_outputs)
-        return operator
-    return LookupJoinOperator(spec, input_type, context, output, side_outputs)
