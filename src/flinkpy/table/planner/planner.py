@@ -41,8 +41,8 @@ from flinkpy.configuration.table_options import (
 from flinkpy.graph.table_specs import MiniBatch, SessionSettings
 from flinkpy.graph.transformation import Transformation
 from flinkpy.sql.parser import nodes as ast
-from flinkpy.sql.rex import InputRef, Literal, RexCall, RexNode, input_columns
-from flinkpy.sql.types.logical_types import LogicalType, RowType, is_rowtime
+from flinkpy.sql.rex import RexNode
+from flinkpy.sql.types.logical_types import LogicalType, RowType
 from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTable
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.connectors.abilities import Overwrite, WritingMetadata
@@ -51,7 +51,6 @@ from flinkpy.table.planner import explain as texts
 from flinkpy.table.planner.advice import advice_texts, advised_nodes
 from flinkpy.table.planner.batch.final_rows import with_final_rows
 from flinkpy.table.planner.batch.program import plan_batch
-from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.data_types import logical_type
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.functions import FunctionCatalog, FunctionResolver
@@ -64,7 +63,7 @@ from flinkpy.table.planner.changelog.inference import infer_changelog_modes
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, changelog_mode
 from flinkpy.table.planner.constant_values import constant_value
 from flinkpy.table.planner.context import PlannerContext
-from flinkpy.table.planner.errors import did_you_mean, invalid
+from flinkpy.table.planner.errors import invalid
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.operation_tree_builder import OperationTreeBuilder
@@ -84,6 +83,7 @@ from flinkpy.table.planner.plans.uids import Uids
 from flinkpy.table.planner.rules.optimizer_settings import OptimizerSettings
 from flinkpy.table.planner.rules.program import optimise
 from flinkpy.table.planner.rules.reuse import Reuse, share_equal_parts
+from flinkpy.table.planner.sink_rows import check_targets, fitted_to_sink
 from flinkpy.table.schema import Schema
 
 
@@ -259,7 +259,7 @@ class Planner:
         if statement.on_conflict is not None and not self.is_streaming:
             raise invalid(statement, "ON CONFLICT is supported in streaming mode only")
         columns = tuple(each.last for each in statement.columns)
-        _check_targets(statement, table)
+        check_targets(statement, table)
         return self._sink(
             table, query, columns, partition, overwrite=statement.overwrite, on_conflict=statement.on_conflict
         )
@@ -335,7 +335,7 @@ class Planner:
         row_type = table.resolved_schema.to_sink_row_type()
         # The statement names columns in the order of their declaration; connectors get metadata columns last.
         declared = tuple(column.name for column in table.resolved_schema.columns if column.is_persisted)
-        plan = _fitted(query, row_type, name, columns or declared, partition)
+        plan = fitted_to_sink(query, row_type, name, columns or declared, partition)
         key = table.resolved_schema.primary_key
         places = () if key is None else tuple(row_type.names.index(each) for each in key.columns)
         static = tuple(partition.items())
@@ -477,112 +477,3 @@ _STRATEGY_HINT = (
 def _is_of_operators(key: str) -> bool:
     """True for an option that operators depend on, which a compiled plan therefore keeps."""
     return key.startswith("table.exec.") and not key.startswith("table.exec.uid.")
-
-
-def _check_targets(statement: ast.Insert, table: ContextResolvedTable) -> None:
-    """Checks the columns and the partition that an INSERT names. Raises: ValidationError with the place of one."""
-    partition = [given.column for given in statement.partition]
-    known = table.resolved_schema.to_sink_row_type().names
-    for each in (*statement.columns, *partition):
-        if each.last not in known:
-            raise invalid(each, f"Unknown target column '{each.last}'{did_you_mean(each.last, known)}")
-    keys = table.partition_keys
-    for given in statement.partition:
-        if given.column.last not in keys:
-            kind = "Partition" if given.value is None else "Static partition"
-            raise invalid(
-                given.column,
-                f"{kind} column '{given.column.last}' should be in the partition keys list [{', '.join(keys)}] "
-                f"for table '{table.identifier.as_summary_string()}'.",
-            )
-    # A partition column without a value may stand among the columns: its values come from the query.
-    static = [given.column for given in statement.partition if given.value is not None]
-    for targets in (partition, (*static, *statement.columns)):
-        seen: set[str] = set()
-        for each in targets:
-            if each.last in seen:
-                raise invalid(each, f"Target column '{each.last}' is assigned more than once")
-            seen.add(each.last)
-
-
-def _fitted(
-    query: rel.RelNode, wanted: RowType, name: str, columns: tuple[str, ...], partition: dict[str, RexNode]
-) -> rel.RelNode:
-    """Returns the query with the columns of the table: cast, in its order, with NULL for those that are not given.
-
-    Args:
-        columns: the names of the columns of the query and of the partition.
-    """
-    given = [each for each in columns if each not in partition]
-    if len(given) != query.width:
-        problem = "Too many columns" if query.width > len(given) else "Different number of columns"
-        raise _mismatch(problem, name, query.row_type, wanted)
-    references = dict(zip(given, query.references(), strict=True))
-    values: list[RexNode] = []
-    for field in wanted.fields:
-        value = references.get(field.name, partition.get(field.name))
-        if value is None:
-            if not field.type.nullable:
-                raise ValidationError(f"Column '{field.name}' of table '{name}' is NOT NULL and has no value.")
-            value = Literal(field.type, None)
-        values.append(_cast_for_sink(value, field.type, query.row_type, wanted, name, field.name))
-    if tuple(values) == query.references() or _same_but_roles(values, query):
-        return query
-    # As in Flink, a projection of casts also makes regular timestamps of event times.
-    regular = tuple(
-        RexCall(as_regular(each.type), "CAST", (each,)) if is_rowtime(each.type) else each for each in values
-    )
-    return rel.Project(query, regular, _names(values, query, wanted))
-
-
-def _same_but_roles(values: list[RexNode], query: rel.RelNode) -> bool:
-    """True if the columns are those of the query, apart from their nullability and roles as time attributes."""
-    return len(values) == query.width and all(
-        isinstance(value, InputRef) and value.index == place for place, value in enumerate(values)
-    )
-
-
-def _names(values: list[RexNode], query: rel.RelNode, wanted: RowType) -> tuple[str, ...]:
-    """Returns the names of the query's columns if each is written, else those of the table."""
-    columns = [input_columns([each]) for each in values]
-    if len(values) != query.width or any(len(each) != 1 for each in columns):
-        return wanted.names if len(values) != query.width else query.names
-    return tuple(query.names[each[0]] for each in columns)
-
-
-def _cast_for_sink(
-    value: RexNode, target: LogicalType, source_row: RowType, sink_row: RowType, table: str, column: str
-) -> RexNode:
-    from flinkpy.sql.types.casting import supports_implicit_cast
-
-    source = as_regular(value.type).as_nullable()
-    if operators.same_type(source, target):
-        return value
-    if (
-        source.root.value == "NULL"
-        or supports_implicit_cast(source, target.as_nullable())
-        or _assignable(source, target)
-    ):
-        return operators.cast(value, target)
-    place = sink_row.names.index(column)
-    raise _mismatch(f"Incompatible types for sink column '{column}' at position {place}", table, source_row, sink_row)
-
-
-def _assignable(source: LogicalType, target: LogicalType) -> bool:
-    """True if INSERT casts values although some may not fit: between numbers, and to shorter texts and times."""
-    from flinkpy.sql.types import families as of
-
-    for family in (of.NUMERIC, of.CHARACTER_STRING, of.BINARY_STRING, of.TIMESTAMP):
-        if source.root in family and target.root in family:
-            return True
-    return source.root is target.root
-
-
-def _mismatch(problem: str, table: str, query: RowType, sink: RowType) -> ValidationError:
-    def text(row: RowType) -> str:
-        return "[" + ", ".join(f"{each.name}: {each.type}" for each in row.fields) + "]"
-
-    return ValidationError(
-        f"Column types of query result and sink for '{table}' do not match.\nCause: {problem}.\n\n"
-        f"Query schema: {text(query)}\nSink schema:  {text(sink)}"
-    )
