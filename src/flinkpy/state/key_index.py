@@ -317,7 +317,7 @@ class KeyIndex:
         self._table_words = np.zeros(1 << bits, dtype=np.int64)
         self._table_slots = np.full(1 << bits, EMPTY, dtype=np.int32)
         self._shift = 64 - bits
-        # Those that have not been moved have their room already.
+        # Keys that have not been moved yet are counted too, so their room is reserved.
         self._num_used = self.size
 
     def _move(self, count: int) -> None:

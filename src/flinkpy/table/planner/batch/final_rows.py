@@ -37,13 +37,13 @@ def _changed(node: ph.PhysicalNode) -> ph.PhysicalNode:
         return ph.Limit([single], node.row_type, node.offset, node.limit)
     if isinstance(node, ph.GroupAggregate) and not node.grouping:
         # Streaming mode has no row before the first input.
-        return ph.FinalRows([node], node.row_type, tuple(map(_of_no_rows, node.aggregates)))
+        return ph.FinalRows([node], node.row_type, tuple(map(_value_without_rows, node.aggregates)))
     if _sends_changes(node):
         return ph.FinalRows([node], node.row_type)
     return node
 
 
-def _of_no_rows(call: AggregateCall) -> Any:
+def _value_without_rows(call: AggregateCall) -> Any:
     """Returns the aggregate of no rows."""
     function = call.user_function
     if function is not None:

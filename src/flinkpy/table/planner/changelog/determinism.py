@@ -45,7 +45,7 @@ def _visit(node: ph.PhysicalNode, required: Columns) -> ph.PhysicalNode:
             _check_metadata(node, required)
             return node
         case ph.Sink():
-            return _below(node, _of_sink(node))
+            return _below(node, _required_by_sink(node))
         case _ if _inserts_only(node):
             _check_functions(node, required)
             return _below(node, _NONE)
@@ -66,9 +66,9 @@ def _visit(node: ph.PhysicalNode, required: Columns) -> ph.PhysicalNode:
         case ph.GroupAggregate() | ph.WindowAggregate() | ph.LocalWindowAggregate() | ph.GroupWindowAggregate():
             return _below(node, _all(node.input))
         case ph.Rank():
-            return _below(node, _of_rank(node, required))
+            return _below(node, _required_by_rank(node, required))
         case ph.OverAggregate():
-            return _below(node, _of_over(node, required))
+            return _below(node, _required_by_over(node, required))
         case ph.ChangelogNormalize():
             return _below(node, required)
     # The others pass columns on at their places.
@@ -106,7 +106,7 @@ def _all(node: ph.PhysicalNode) -> Columns:
 # -- what operators require ------------------------------------------------------------------------------------------
 
 
-def _of_sink(node: ph.Sink) -> Columns:
+def _required_by_sink(node: ph.Sink) -> Columns:
     if _inserts_only(node):
         return _NONE
     if node.upsert_materialize or not node.primary_key:
@@ -179,13 +179,13 @@ def _check_join_conditions(node: ph.Join | ph.TemporalJoin | ph.MultiJoin) -> No
         _check_condition(condition, node, names)
 
 
-def _of_rank(node: ph.Rank, required: Columns) -> Columns:
+def _required_by_rank(node: ph.Rank, required: Columns) -> Columns:
     if node.strategy != "UpdateFastStrategy":
         return _all(node.input)
     return required - {*node.partition, *(each.column for each in node.order), _width(node.input)}
 
 
-def _of_over(node: ph.OverAggregate, required: Columns) -> Columns:
+def _required_by_over(node: ph.OverAggregate, required: Columns) -> Columns:
     width = _width(node.input)
     found = {each for each in required if each < width}
     place = width

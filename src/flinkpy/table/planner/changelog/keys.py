@@ -38,7 +38,7 @@ def smallest(keys: Keys) -> tuple[int, ...] | None:
 def _keys(node: ph.PhysicalNode, *, upsert: bool) -> Keys:
     match node:
         case ph.TableSourceScan():
-            return _of_table(node)
+            return _table_keys(node)
         case ph.ChangelogNormalize():
             return frozenset({frozenset(node.unique_key)})
         case ph.Calc():
@@ -54,11 +54,11 @@ def _keys(node: ph.PhysicalNode, *, upsert: bool) -> Keys:
             first = len(node.grouping) + len(node.aggregates)
             return frozenset({frozenset((*range(len(node.grouping)), first, first + 1))})
         case ph.Rank():
-            return _of_rank(node, upsert=upsert)
+            return _rank_keys(node, upsert=upsert)
         case ph.WindowDeduplicate():
             return frozenset({frozenset((*node.key, *node.bounds))})
         case ph.Join():
-            return _of_join(node, upsert=upsert)
+            return _join_keys(node, upsert=upsert)
         case ph.TemporalJoin() | ph.OverAggregate():
             return _keys(node.inputs[0], upsert=upsert)
         case ph.AsyncCalc() | ph.WatermarkAssigner() | ph.MiniBatchAssigner() | ph.DropUpdateBefore():
@@ -70,7 +70,7 @@ def _keys(node: ph.PhysicalNode, *, upsert: bool) -> Keys:
     return _NONE
 
 
-def _of_table(node: ph.TableSourceScan) -> Keys:
+def _table_keys(node: ph.TableSourceScan) -> Keys:
     key = node.table.resolved_schema.primary_key
     if key is None or any(name not in node.names for name in key.columns):
         return _NONE
@@ -99,7 +99,7 @@ def _column(node: RexNode) -> int | None:
     return None
 
 
-def _of_rank(node: ph.Rank, *, upsert: bool) -> Keys:
+def _rank_keys(node: ph.Rank, *, upsert: bool) -> Keys:
     keys = set(_keys(node.input, upsert=upsert))
     if node.function == "ROW_NUMBER":
         if node.end is not None and node.start == node.end:
@@ -109,7 +109,7 @@ def _of_rank(node: ph.Rank, *, upsert: bool) -> Keys:
     return frozenset(keys)
 
 
-def _of_join(node: ph.Join, *, upsert: bool) -> Keys:
+def _join_keys(node: ph.Join, *, upsert: bool) -> Keys:
     left = _keys(node.inputs[0], upsert=upsert)
     if node.join_type in (JoinType.SEMI, JoinType.ANTI):
         return left
