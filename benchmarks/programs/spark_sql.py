@@ -10,19 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from spark_session import local_session
 
 
 def main(directory: Path, tables: list[str]) -> None:
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = local_session(**{"spark.sql.execution.arrow.pyspark.enabled": "true"})
     for name in tables:
         session.read.parquet(f"{directory / name}.parquet").createOrReplaceTempView(name)
     print(json.dumps("ready"), flush=True)

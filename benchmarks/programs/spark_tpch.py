@@ -10,8 +10,9 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from spark_session import local_session
 
 ROUNDS = 3
 Tables = Callable[[str], DataFrame]
@@ -104,14 +105,7 @@ QUERIES: dict[int, Callable[[Tables], DataFrame]] = {
 
 
 def main(directory: Path, numbers: list[int]) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.shuffle.partitions", "4")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = local_session()
     for number in numbers:
         seconds = []
         for _ in range(ROUNDS):
