@@ -20,17 +20,14 @@ from xdist.scheduler import LoadScopeScheduling
 SPARK_CLUSTER, SPARK_SESSION = "spark-cluster", "spark-session"
 #: A Kafka broker needs some seconds of CPU time to start.
 KAFKA = "kafka"
+#: The tests of this folder share the session of SPARK_SESSION.
+SPARK_COLUMNS = "spark_columns"
 #: An ensemble of three ZooKeeper servers.
 ZOOKEEPER_ENSEMBLE = "zookeeper-ensemble"
 GROUP_OF_MODULE = {
     "test_kafka_exactly_once": KAFKA,
     "test_kafka_sink": KAFKA,
     "test_kafka_source": KAFKA,
-    "test_spark_column_aggregates": SPARK_SESSION,
-    "test_spark_expressions": SPARK_SESSION,
-    "test_spark_file_sources": SPARK_SESSION,
-    "test_spark_file_sinks": SPARK_SESSION,
-    "test_spark_translate": SPARK_SESSION,
     "test_spark_regions": SPARK_CLUSTER,
     "test_spark_commits": SPARK_CLUSTER,
     "test_file_overwrites": SPARK_CLUSTER,
@@ -87,6 +84,8 @@ def group_of(nodeid: str) -> str:
     module = module_of(nodeid)
     if module in SHARES_NOTHING:
         return nodeid
+    if SPARK_COLUMNS in PurePosixPath(nodeid).parts:
+        return SPARK_SESSION
     return SPARK_CLUSTER if is_on_spark(nodeid) else GROUP_OF_MODULE.get(module, module)
 
 
