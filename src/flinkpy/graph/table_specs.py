@@ -10,7 +10,7 @@ Source: org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExec*.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.graph.operator_specs import KeyedMultipleInputSpec, KeyedSpec, KeyedTwoInputSpec, OperatorSpec
@@ -732,18 +732,22 @@ class SortLimitSpec(KeyedSpec):
 
 @dataclass(frozen=True, slots=True)
 class MatchSpec(KeyedSpec):
-    """MATCH_RECOGNIZE.
+    """MATCH_RECOGNIZE with ONE ROW PER MATCH. Emits the partition columns, then the measures.
 
     Attributes:
-        pattern: the compiled pattern of `flinkpy.cep`.
-        measures: the output expressions.
+        order: a time attribute, ascending, and further columns.
+        pattern: the flinkpy.cep Pattern.
+        definitions: (variable, condition) pairs over PatternNavigations and PatternAggregates.
+        measures: the same for what is emitted. MATCH_ROWTIME() and MATCH_PROCTIME() are calls.
     """
 
     partition: tuple[int, ...]
     order: tuple[SortField, ...]
-    pattern: Any = None
-    measures: tuple[Any, ...] = field(default=())
+    pattern: Any
+    definitions: tuple[tuple[str, RexNode], ...]
+    measures: tuple[RexNode, ...]
     is_event_time: bool = True
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 # -- batch mode -------------------------------------------------------------------------------------------------------

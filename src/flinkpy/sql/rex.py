@@ -139,6 +139,65 @@ class FieldAccess(RexNode):
 
 
 @dataclass(frozen=True, slots=True)
+class PatternNavigation(RexNode):
+    """A column of a row of a partial match, in MATCH_RECOGNIZE. It is NULL if there is no such row.
+
+    Source: org.apache.calcite.rex.RexPatternFieldRef, FIRST and LAST.
+
+    Attributes:
+        variable: the pattern variable whose rows are meant; ALL_ROWS for the rows of all variables.
+        column: the InputRef of the column.
+        is_first: True to count rows from the first one, False from the last one.
+        offset: the number of rows to pass over.
+    """
+
+    variable: str
+    column: RexNode
+    is_first: bool = False
+    offset: int = 0
+
+    @property
+    def operands(self) -> tuple[RexNode, ...]:
+        return (self.column,)
+
+    def with_operands(self, operands: tuple[RexNode, ...]) -> RexNode:
+        return replace(self, column=operands[0])
+
+    def __str__(self) -> str:
+        return f"{'FIRST' if self.is_first else 'LAST'}({self.variable}.{self.column}, {self.offset})"
+
+
+#: The variable of a PatternNavigation or PatternAggregate over the rows of all variables.
+ALL_ROWS = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class PatternAggregate(RexNode):
+    """An aggregate over the rows of a pattern variable, in MATCH_RECOGNIZE.
+
+    Attributes:
+        function: its name; that of the user's function if `user_function` is set.
+        variable: the pattern variable, or ALL_ROWS.
+        arguments: expressions over the columns of a row.
+    """
+
+    function: str
+    variable: str
+    arguments: tuple[RexNode, ...]
+    user_function: Any = field(default=None, compare=False)
+
+    @property
+    def operands(self) -> tuple[RexNode, ...]:
+        return self.arguments
+
+    def with_operands(self, operands: tuple[RexNode, ...]) -> RexNode:
+        return replace(self, arguments=operands)
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(f'{self.variable}.{each}' for each in self.arguments)})"
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateCall:
     """One aggregate of a query.
 

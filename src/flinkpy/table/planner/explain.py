@@ -150,6 +150,8 @@ def _logical_line(node: rel.RelNode) -> str:
             return f"LogicalSnapshot(period=[{node.period}])"
         case rel.LateralJoin():
             return f"LogicalCorrelate(correlation=[$cor{node.correlation}], joinType=[{node.join_type.name.lower()}])"
+        case rel.Match():
+            return f"LogicalMatch(pattern=[{' '.join(node.pattern.names)}], outputFields=[[{', '.join(node.names)}]])"
         case rel.OverAggregate():
             calls = [f"{each.name}=[{_call(each)} OVER]" for group in node.groups for each in group.aggregates]
             return f"LogicalWindow({', '.join(calls)})"

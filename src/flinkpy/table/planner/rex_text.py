@@ -11,7 +11,16 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from flinkpy.sql.rex import FieldAccess, InputRef, Literal, RexCall, RexNode, UserFunctionCall
+from flinkpy.sql.rex import (
+    FieldAccess,
+    InputRef,
+    Literal,
+    PatternAggregate,
+    PatternNavigation,
+    RexCall,
+    RexNode,
+    UserFunctionCall,
+)
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder.operators import MIRRORED
 from flinkpy.table.planner.logical.rex_nodes import OuterRef
@@ -20,15 +29,20 @@ CHARSET = ' CHARACTER SET "UTF-16LE"'
 _INFIX = {"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "||", "AND", "OR", "LIKE"}
 
 
-def rex_text(node: RexNode, names: Sequence[str], *, infix: bool = False) -> str:
-    """Returns the expression with columns by name: `=(a, 1)`, or `(a = 1)` with `infix`."""
-    return _Writer(names, infix).write(node)
+def rex_text(node: RexNode, names: Sequence[str], *, infix: bool = False, variable: str | None = None) -> str:
+    """Returns the expression with columns by name: `=(a, 1)`, or `(a = 1)` with `infix`.
+
+    Args:
+        variable: the pattern variable that the expression defines; None for other expressions.
+    """
+    return _Writer(names, infix, variable).write(node)
 
 
 class _Writer:
-    def __init__(self, names: Sequence[str], infix: bool) -> None:
+    def __init__(self, names: Sequence[str], infix: bool, variable: str | None = None) -> None:
         self._names = names
         self._infix = infix
+        self._variable = variable
 
     def write(self, node: RexNode) -> str:
         match node:
@@ -44,7 +58,24 @@ class _Writer:
                 return f"{node.name}({self._list(node.arguments)})"
             case RexCall():
                 return self._call(node)
+            case PatternNavigation():
+                return self._navigation(node)
+            case PatternAggregate():
+                return f"{node.function}({', '.join(self._row_value(each, node.variable) for each in node.arguments)})"
         return str(node)
+
+    def _navigation(self, node: PatternNavigation) -> str:
+        """Writes a column of a row of a pattern. Flink's plans say which row, but not the last one in MEASURES."""
+        column = f"{node.variable}.{self.write(node.column)}"
+        if self._variable is not None and node.variable == self._variable and not (node.is_first or node.offset):
+            return f"PREV({column}, 0)"
+        if self._variable is None and not (node.is_first or node.offset):
+            return column
+        return f"{'FIRST' if node.is_first else 'LAST'}({column}, {node.offset})"
+
+    def _row_value(self, node: RexNode, variable: str) -> str:
+        names = [f"{variable}.{name}" for name in self._names]
+        return rex_text(node, names, infix=self._infix)
 
     def _list(self, nodes: Sequence[RexNode]) -> str:
         return ", ".join(self.write(each) for each in nodes)

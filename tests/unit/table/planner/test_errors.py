@@ -21,10 +21,6 @@ def planner() -> PlannerFixture:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        (
-            "SELECT * FROM e MATCH_RECOGNIZE (ORDER BY ts MEASURES A.k AS k PATTERN (A) DEFINE A AS TRUE)",
-            "flinkpy does not have MATCH_RECOGNIZE yet",
-        ),
         ("SELECT nosuch FROM t", "From line 1, column 8 to line 1, column 13: Column 'nosuch' not found in any table"),
         ("SELECT prise FROM t", "Column 'prise' not found in any table; did you mean 'price'?"),
         ("SELECT t.prise FROM t", "Column 'prise' not found in table 't'; did you mean 'price'?"),

@@ -52,6 +52,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.JoinSpec: "join_operator:StreamingJoinOperator",
     specs.MultiJoinSpec: "multi_join_operator:StreamingMultiJoinOperator",
     specs.TableIntervalJoinSpec: "table_interval_join_operator:TableIntervalJoinOperator",
+    specs.MatchSpec: "match_operator:MatchOperator",
     specs.TemporalSortSpec: "temporal_sort_operator:TemporalSortOperator",
     specs.WindowRankSpec: "window_rank_operator:WindowRankOperator",
     specs.WindowDeduplicateSpec: "window_rank_operator:create_window_deduplicate_operator",

@@ -155,16 +155,16 @@ def over_results(partition: np.ndarray, columns: pa.RecordBatch, windows: Sequen
 
 def _evaluated(
     call: AggregateCall,
-    places: Partitions,
+    places: Partitions | None,
     columns: pa.RecordBatch,
     low: np.ndarray,
     high: np.ndarray,
     window: OverWindow,
 ) -> pa.Array:
     function = call.function.upper()
-    if function in _RANKS:
+    if places is not None and function in _RANKS:
         return _ranks(function, call, places, columns)
-    if function in ("LAG", "LEAD"):
+    if places is not None and function in ("LAG", "LEAD"):
         return _shifted(function, call, places, columns)
     mask = None if call.filter_index is None else filter_mask(columns, call.filter_index)
     argument = argument_of(call, columns)
@@ -189,6 +189,16 @@ def _evaluated(
     return _folded(accumulator, argument, is_valid, low, high)
 
 
+def frame_results(call: AggregateCall, columns: pa.RecordBatch, low: np.ndarray, high: np.ndarray) -> pa.Array:
+    """Returns the aggregate of each of m frames of rows.
+
+    Args:
+        low, high: int64[m]: the first row of each frame, and the first one behind it.
+    """
+    window = OverWindow((), (), True, 0, 0, (call,))
+    return _evaluated(call, None, columns, low, high, window)
+
+
 # -- functions of frames ----------------------------------------------------------------------------------------------
 
 
@@ -200,10 +210,10 @@ def _sums(terms: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _float_sums(
-    terms: np.ndarray, places: Partitions, low: np.ndarray, high: np.ndarray, window: OverWindow
+    terms: np.ndarray, places: Partitions | None, low: np.ndarray, high: np.ndarray, window: OverWindow
 ) -> np.ndarray:
     """Sums each frame in its own order, without the differences of prefix sums where that is possible."""
-    if window.lower is None:
+    if window.lower is None and places is not None:
         number = np.cumsum(_begins([places.partition])) - 1
         count = int(number[-1]) + 1 if len(number) else 0
         groups = RowGroups(number, np.arange(count), np.zeros(count, dtype=bool))
@@ -212,7 +222,7 @@ def _float_sums(
     lengths = high - low
     longest = int(lengths.max(initial=0))
     if longest <= _MAX_EXACT_FRAME:
-        sums = np.zeros(len(terms))
+        sums = np.zeros(len(low))
         for step in range(longest):
             has = np.flatnonzero(lengths > step)
             sums[has] += terms.take(low.take(has) + step)

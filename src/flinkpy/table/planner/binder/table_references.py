@@ -13,6 +13,7 @@ from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.hints import QueryHints
+from flinkpy.table.planner.binder.match_recognize import bind_match
 from flinkpy.table.planner.binder.process_table_functions import (
     PROCESS_TABLE_FUNCTIONS,
     bind_process_table_function,
@@ -40,7 +41,7 @@ _KINDS = {
 
 
 #: Parts of FROM that are parsed alone.
-_MISSING = {ast.MatchRecognize: "MATCH_RECOGNIZE", ast.TableSample: "TABLESAMPLE"}
+_MISSING: dict[type[ast.TableReference], str] = {ast.TableSample: "TABLESAMPLE"}
 
 
 class TableReferenceBinder:
@@ -90,6 +91,11 @@ class TableReferenceBinder:
     @_bind_scoped.register
     def _(self, node: ast.DerivedTable) -> tuple[rel.RelNode, Scope]:
         return self._single(self._queries.bind(node.query, self._outer), ())
+
+    @_bind_scoped.register
+    def _(self, node: ast.MatchRecognize) -> tuple[rel.RelNode, Scope]:
+        plan, scope = self._bind_scoped(node.table)
+        return bind_match(self._queries, node, plan, scope, self._outer)
 
     @_bind_scoped.register
     def _(self, node: ast.AliasedTable) -> tuple[rel.RelNode, Scope]:

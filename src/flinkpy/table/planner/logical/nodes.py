@@ -13,6 +13,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from flinkpy.cep.pattern import Pattern
 from flinkpy.graph.table_specs import (
     DEFAULT_WATERMARK_PARAMS,
     EngineFiles,
@@ -434,6 +435,29 @@ class Rank(_OneInput):
             return self.input.row_type
         names = unique_names((*(each.name for each in fields), self.rank_name))
         return row_of(names, (*(each.type for each in fields), self.rank_type))
+
+
+@dataclass(frozen=True, eq=False)
+class Match(_OneInput):
+    """MATCH_RECOGNIZE with ONE ROW PER MATCH. Emits the partition columns, then the measures.
+
+    Attributes:
+        pattern: the variables, the time limit, and where to go on after a match.
+        definitions: (variable, condition) pairs. A variable without one takes any row.
+        measures: (name, value) pairs.
+    """
+
+    partition: tuple[int, ...]
+    order: tuple[SortField, ...]
+    pattern: Pattern
+    definitions: tuple[tuple[str, RexNode], ...]
+    measures: tuple[tuple[str, RexNode], ...]
+
+    @cached_property
+    def row_type(self) -> RowType:
+        names = (*(self.input.names[each] for each in self.partition), *(name for name, _ in self.measures))
+        types = (*(self.input.type_of(each) for each in self.partition), *(value.type for _, value in self.measures))
+        return row_of(names, types)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,8 @@ def expressions_of(node: rel.RelNode) -> tuple[RexNode, ...]:
             return (node.call,) if node.condition is None else (node.call, node.condition)
         case rel.Expand():
             return tuple(each for projection in node.projections for each in projection)
+        case rel.Match():
+            return tuple(value for _, value in (*node.definitions, *node.measures))
     return ()
 
 
@@ -44,6 +46,9 @@ def with_expressions(node: rel.RelNode, change: Callable[[RexNode], RexNode]) ->
         case rel.Correlate():
             condition = None if node.condition is None else change(node.condition)
             return replace(node, call=change(node.call), condition=condition)
+        case rel.Match():
+            definitions = tuple((name, change(value)) for name, value in node.definitions)
+            return replace(node, definitions=definitions, measures=tuple((n, change(v)) for n, v in node.measures))
     return node
 
 

@@ -666,6 +666,29 @@ class PhysicalBuilder:
         return ph.Limit([self._exchange(sort, ())], sort.row_type, node.offset, None)
 
     @_build.register
+    def _(self, node: rel.Match) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        if not self._context.is_streaming:
+            raise UnsupportedOperationError("MATCH_RECOGNIZE is supported in streaming mode only")
+        if not node.order:
+            raise TableProgramError("You must specify either rowtime or proctime for order by.")
+        first = below.row_type.fields[node.order[0].column].type
+        if not is_time_attribute(first):
+            raise TableProgramError("You must specify either rowtime or proctime for order by as the first one.")
+        if not node.order[0].ascending:
+            raise TableProgramError("Primary sort order of a streaming table must be ascending on time.")
+        row_type = rel.row_of(
+            node.names,
+            (
+                *(as_regular(below.row_type.fields[each].type) for each in node.partition),
+                *(value.type for _, value in node.measures),
+            ),
+        )
+        exchange = self._exchange(below, node.partition)
+        rest = (node.partition, node.order, node.pattern, node.definitions, node.measures, is_rowtime(first))
+        return ph.Match([exchange], row_type, *rest)
+
+    @_build.register
     def _(self, node: rel.SetOperation) -> ph.PhysicalNode:
         if node.kind != "UNION" or not node.all:
             raise UnsupportedOperationError(f"{node.kind}{' ALL' if node.all else ''} is not supported yet")

@@ -621,6 +621,21 @@ class Translator:
         return self._operator(node, spec)
 
     @_translate.register
+    def _(self, node: ph.Match) -> Transformation:
+        spec = specs.MatchSpec(
+            self._selector(node),
+            node.partition,
+            node.order,
+            node.pattern,
+            node.definitions,
+            tuple(value for _, value in node.measures),
+            node.is_event_time,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
     def _(self, node: ph.TemporalSort) -> Transformation:
         spec = specs.TemporalSortSpec(self._selector(node), node.order, node.is_event_time, **self._types(node))
         return self._operator(node, spec)

@@ -37,6 +37,7 @@ from flinkpy.sql.types.logical_types import LogicalType
 
 #: The modules whose dataclasses and enumerations a plan may hold.
 _MODULES = (
+    "flinkpy.cep.pattern",
     "flinkpy.sql.functions.user_aggregates",
     "flinkpy.sql.rex",
     "flinkpy.sql.types.logical_types",

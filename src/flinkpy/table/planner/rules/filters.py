@@ -54,6 +54,11 @@ def _push(node: rel.RelNode, conditions: list[RexNode]) -> rel.RelNode:
             keys_of_all = set.intersection(*(set(group.partition) for group in node.groups))
             below, here = _split(conditions, lambda each: bool(columns_of(each)) and columns_of(each) <= keys_of_all)
             return _filtered(replace(node, input=_push(node.input, below)), here)
+        case rel.Match() if conditions:
+            count, keys = len(node.partition), dict(enumerate(node.partition))
+            below, here = _split(conditions, lambda each: max(columns_of(each), default=count) < count)
+            pushed = _push(node.input, [moved(each, keys) for each in below])
+            return _filtered(replace(node, input=pushed), here)
     inputs = tuple(_push(each, []) for each in node.inputs)
     return _filtered(node.with_inputs(inputs) if inputs else node, conditions)
 

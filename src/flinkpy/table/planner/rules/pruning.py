@@ -304,6 +304,26 @@ def _(node: rel.Rank, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
 
 
 @_trim.register
+def _(node: rel.Match, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
+    count = len(node.partition)
+    kept = [place for place in range(len(node.measures)) if place + count in needed]
+    measures = [node.measures[place] for place in kept]
+    values = [value for _, value in (*node.definitions, *measures)]
+    columns = columns_of(*values) | set(node.partition) | {each.column for each in node.order}
+    below, places = _trim_exactly(node.input, columns)
+    mapping = _identity(count)
+    mapping.update({place + count: new + count for new, place in enumerate(kept)})
+    return replace(
+        node,
+        input=below,
+        partition=tuple(places[each] for each in node.partition),
+        order=_order(node.order, places),
+        definitions=tuple((name, moved(value, places)) for name, value in node.definitions),
+        measures=tuple((name, moved(value, places)) for name, value in measures),
+    ), mapping
+
+
+@_trim.register
 def _(node: rel.Sort, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
     below, places = _trim(node.input, needed | {each.column for each in node.order})
     return replace(node, input=below, order=_order(node.order, places)), places
