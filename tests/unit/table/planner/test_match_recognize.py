@@ -108,7 +108,8 @@ def test_plan_reads_like_that_of_flink(planner: PlannerFixture) -> None:
     assert (
         "Match(partitionBy=[k], orderBy=[ts ASC, price DESC], measures=[FINAL(*.id) AS x, FINAL(LAST(*.id, 1)) AS y, "
         "FINAL(+(FIRST(A.price, 1), FIRST(A.tax, 1))) AS z, FINAL(SUM(*.price)) AS s], "
-        "rowsPerMatch=[ONE ROW PER MATCH], after=[SKIP TO LAST _UTF-16LE'B'], pattern=[((PATTERN_QUANTIFIER(_UTF-16LE'A', 1, -1, false), "
+        "rowsPerMatch=[ONE ROW PER MATCH], after=[SKIP TO LAST _UTF-16LE'B'], "
+        "pattern=[((PATTERN_QUANTIFIER(_UTF-16LE'A', 1, -1, false), "
         "PATTERN_QUANTIFIER(_UTF-16LE'B', 2, 3, false)), _UTF-16LE'C')], "
         "define=[{B=AND(>(PREV(B.$2, 0), LAST(A.$2, 0)), <(PREV(B.$3, 0), LAST(B.$3, 1))), "
         "A=AND(>(LAST(*.$2, 0), 2), >(LAST(*.$2, 1), 3))}], changelogMode=[I])"
