@@ -88,7 +88,7 @@ class PatternVariable:
 
 
 class SkipMode(Enum):
-    """Where the search goes on after a match."""
+    """The place at which the search goes on after a match."""
 
     #: All matches are found, also several that begin with one row.
     NO_SKIP = "NO_SKIP"
@@ -103,7 +103,7 @@ class SkipMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AfterMatchSkipStrategy:
-    """Where the search goes on after a match. `variable` is set for TO_FIRST and TO_LAST."""
+    """The place at which the search goes on after a match. `variable` is set for TO_FIRST and TO_LAST."""
 
     mode: SkipMode = SkipMode.NO_SKIP
     variable: str | None = None
