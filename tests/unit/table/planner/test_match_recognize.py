@@ -80,7 +80,7 @@ def match(**parts: str) -> str:
         ({"part": "PARTITION BY price + 1"}, "PARTITION BY and ORDER BY of MATCH_RECOGNIZE take columns"),
     ],
 )
-def test_statements_that_flink_refuses_are_refused(planner: PlannerFixture, parts: dict[str, Any], message: str) -> None:
+def test_unsupported_statements_are_refused(planner: PlannerFixture, parts: dict[str, Any], message: str) -> None:
     with pytest.raises(FlinkError) as caught:
         planner.plan(match(**parts))
     assert message in str(caught.value)
