@@ -41,6 +41,7 @@ class CsvOptions:
         array_separators: separator between the elements of a list, by column.
         file_columns: names of all columns of a file without a header, if only some of them are read.
         has_empty_fractions: timestamps of whole seconds are written with `.0`, as Java's are; Flink SQL leaves it out.
+        zoned_columns: timestamps that are moments: they are written with a `Z`, and read with or without it.
     """
 
     delimiter: str = ","
@@ -54,6 +55,7 @@ class CsvOptions:
     array_separators: dict[str, str] = field(default_factory=dict)
     file_columns: tuple[str, ...] = ()
     has_empty_fractions: bool = True
+    zoned_columns: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for name in ("delimiter", "quote_char", "escape_char"):

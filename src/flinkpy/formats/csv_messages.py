@@ -23,6 +23,7 @@ import pyarrow.csv as pa_csv
 
 from flinkpy.common import typeinfo as ti
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.time import Instant
 from flinkpy.common.typeinfo import BasicType, RowTypeInfo, TypeInformation
 from flinkpy.common.types import row_of
 from flinkpy.formats.json_values import INTEGER_TEXT, NUMBER_TEXT, temporal_kind
@@ -178,8 +179,18 @@ def _to_timestamp(text: str) -> datetime.datetime:
         raise CsvValueError(f"{_shown(text)} is not a timestamp (yyyy-MM-dd HH:mm:ss[.S])") from None
 
 
+def _to_instant(text: str) -> Instant:
+    """Returns a moment. A text without a zone is in UTC."""
+    moment = _to_timestamp(text)
+    plain = moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
+    micros = (plain - _EPOCH) // datetime.timedelta(microseconds=1)
+    return Instant(micros // 1_000_000, micros % 1_000_000 * 1000)
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _TEMPORAL: dict[str, FieldConverter] = {"DATE": _to_date, "TIME": _to_time, "TIMESTAMP": _to_timestamp}
 _BASIC: dict[BasicType, FieldConverter] = {
+    BasicType.INSTANT: _to_instant,
     BasicType.STRING: str,
     BasicType.CHAR: str,
     BasicType.BOOLEAN: _to_boolean,

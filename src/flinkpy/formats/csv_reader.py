@@ -82,7 +82,10 @@ class CsvParser:
         self._schema = schema
         self._read_options = pa_csv.ReadOptions(use_threads=False, column_names=file_columns)
         self._parse_options = parse_options(options)
-        self._column_types = {column.name: _csv_type(column.type) for column in self._schema}
+        self._column_types = {
+            column.name: pa.string() if column.name in options.zoned_columns else _csv_type(column.type)
+            for column in self._schema
+        }
         #: True if an empty field of a text column is a text although some other text means null.
         self._has_empty_texts = bool(options.null_values) and "" not in options.null_values
         self._has_decimals = any(pa.types.is_decimal128(column.type) for column in self._schema)
@@ -188,6 +191,8 @@ class CsvParser:
             array = pc.if_else(is_empty, pa.scalar([], parts.type), parts)
         else:
             array = pc.if_else(is_empty, pa.scalar(None, array.type), array)
+        if column.name in self._options.zoned_columns:
+            array = pc.binary_join_element_wise(pc.utf8_rtrim(array, "Z"), "Z", "")
         try:
             if pa.types.is_decimal128(column.type):
                 return rounded_decimals(pc.utf8_trim_whitespace(array).cast(_WIDEST_DECIMAL), column.type)

@@ -79,6 +79,8 @@ class CsvLineWriter:
                 return pc.fill_null(texts, self._null)
         separator = self._options.array_separators.get(name, _DEFAULT_ELEMENT_SEPARATOR)
         text = _text(array, separator, name, self._options.has_empty_fractions)
+        if name in self._options.zoned_columns:
+            text = pc.binary_join_element_wise(text, "Z", "")
         return pc.fill_null(self._quote(text, is_single) if _is_quotable(array.type) else text, self._null)
 
     def _quote(self, array: pa.Array, is_single: bool = False) -> pa.Array:

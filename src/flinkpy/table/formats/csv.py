@@ -10,6 +10,7 @@ from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory, CsvBulkWriterFactory
 from flinkpy.formats.csv_format import CsvFormat, CsvOptions
 from flinkpy.formats.csv_messages import CsvMessageOptions, CsvMessageParser
+from flinkpy.sql.types.logical_types import LocalZonedTimestampType, RowType
 from flinkpy.table.formats.message_schemas import (
     DecodedChanges,
     TableDeserializationSchema,
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from flinkpy.common.typeinfo import RowTypeInfo
     from flinkpy.formats.file_format import FileFormat
-    from flinkpy.sql.types.logical_types import RowType
     from flinkpy.table.connectors.table_options import TableOptions
 
 FIELD_DELIMITER = ConfigOption("field-delimiter", OptionType.STRING, ",", "The character between fields.")
@@ -61,17 +60,17 @@ class CsvTableFormat(TableFormat):
     )
 
     def file_format(self, row_type: RowType, options: TableOptions) -> FileFormat:
-        found = CsvFormat(record_type_of(row_type), dialect(record_type_of(row_type), options))
+        found = CsvFormat(record_type_of(row_type), dialect(row_type, options))
         if options.get(IGNORE_PARSE_ERRORS):
             skipping: FileFormat = found.with_on_error("skip")
             return skipping
         return found
 
     def file_writer(self, row_type: RowType, options: TableOptions) -> ColumnBulkWriterFactory:
-        return CsvBulkWriterFactory(record_type_of(row_type), dialect(record_type_of(row_type), options))
+        return CsvBulkWriterFactory(record_type_of(row_type), dialect(row_type, options))
 
     def deserialization_schema(self, row_type: RowType, options: TableOptions) -> TableDeserializationSchema:
-        found = dialect(record_type_of(row_type), options)
+        found = dialect(row_type, options)
         return _CsvReader(
             row_type,
             CsvMessageOptions(
@@ -86,7 +85,7 @@ class CsvTableFormat(TableFormat):
         )
 
     def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
-        return _CsvWriter(row_type, dialect(record_type_of(row_type), options))
+        return _CsvWriter(row_type, dialect(row_type, options))
 
 
 class _CsvReader(TableDeserializationSchema):
@@ -112,7 +111,7 @@ class _CsvWriter(TableSerializationSchema):
         return list(writer.messages(plain_columns(rows, self.row_type)))
 
 
-def dialect(row_type: RowTypeInfo, options: TableOptions) -> CsvOptions:
+def dialect(row_type: RowType, options: TableOptions) -> CsvOptions:
     """Returns the dialect of the options. Raises: ValidationError for a delimiter of several characters."""
     if options.get(DISABLE_QUOTE_CHARACTER) and options.contains(QUOTE_CHARACTER):
         raise ValidationError("Format cannot define a quote character and disabled quote character at the same time.")
@@ -125,8 +124,11 @@ def dialect(row_type: RowTypeInfo, options: TableOptions) -> CsvOptions:
             escape_char=options.get(ESCAPE_CHARACTER),
             null_values=() if null is None else (null,),
             allow_comments=options.get(ALLOW_COMMENTS),
-            array_separators=dict.fromkeys(row_type.get_field_names(), separator),
+            array_separators=dict.fromkeys(row_type.names, separator),
             has_empty_fractions=False,
+            zoned_columns=frozenset(
+                field.name for field in row_type.fields if isinstance(field.type, LocalZonedTimestampType)
+            ),
         )
     except ValueError as error:
         raise ValidationError(f"csv: {error}") from error

@@ -68,6 +68,13 @@ def test_csv_is_read_with_the_types_of_the_table(prices: Path) -> None:
     assert found.column("name").to_pylist() == ["x", "y,z"]
 
 
+def test_moments_in_csv_are_read_with_or_without_their_zone(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('"2024-01-02 03:04:05.5Z",1\n2024-01-02 03:04:05.5,2\n,3\n')
+    columns = (("at", types.LocalZonedTimestampType(3)), ("n", types.IntType()))
+    found = read(create_source(table(tmp_path, {}, columns), Configuration())).column("at").to_pylist()
+    assert [str(each) for each in found] == [*["2024-01-02 03:04:05.500000+00:00"] * 2, "None"]
+
+
 def test_only_the_asked_columns_are_read_in_the_asked_order(prices: Path) -> None:
     source: Any = create_source(table(prices, {}), Configuration())
     wanted = types.RowType.of(COLUMNS[3], COLUMNS[0])

@@ -71,6 +71,16 @@ def test_csv_writes_timestamps_without_an_empty_fraction() -> None:
     assert writer_of("csv", times).encode(rows, None) == [b'"2024-01-02 03:04:10"', b'"2024-01-02 03:04:05.678"']
 
 
+def test_csv_writes_moments_with_their_zone_and_reads_them_with_or_without_it() -> None:
+    moment = datetime.datetime(2024, 1, 2, 3, 4, 10, tzinfo=datetime.UTC)
+    kind = types.RowType.of(("at", types.LocalZonedTimestampType(3)), ("n", types.IntType()))
+    rows = pa.RecordBatch.from_pydict({"at": [moment, None], "n": [1, 2]}, schema=schema_of(kind))
+    messages = writer_of("csv", kind).encode(rows, None)
+    assert messages == [b'"2024-01-02 03:04:10Z",1', b",2"]
+    read = reader_of("csv", kind).decode([messages[0], b"2024-01-02 03:04:10,1"])
+    assert read.rows.column(0).to_pylist() == [moment, moment]
+
+
 @pytest.mark.parametrize(("identifier", "bad"), [("csv", b"x,1"), ("json", b'{"id": "x"')])
 def test_malformed_messages_are_errors_with_their_positions_or_are_skipped(identifier: str, bad: bytes) -> None:
     narrow = types.RowType.of(("id", types.IntType()), ("n", types.IntType()))
