@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,26 @@ def test_a_materialized_table_is_refreshed_by_hand(tables: TableEnvironment, tmp
     source.write_text("3,x\n4,y\n")
     assert refreshed("PARTITION (k = 'y')") == [(1, "x"), (4, "y")]
     assert refreshed() == [(3, "x"), (4, "y")]
+
+
+def test_rows_of_a_database_are_updated_deleted_and_truncated(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT, price REAL)")
+        connection.executemany("INSERT INTO items VALUES (?, ?, ?)", [(1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)])
+    tables = TableEnvironment.create(environment(shared_cluster).get_configuration())
+    tables.execute_sql("SET 'execution.runtime-mode' = 'batch'")
+    tables.execute_sql(
+        "CREATE TABLE items (id INT, name STRING, price DOUBLE, PRIMARY KEY (id) NOT ENFORCED) "
+        f"WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{tmp_path / 'shop.db'}', 'table-name' = 'items')"
+    )
+
+    def stored() -> list[tuple[Any, ...]]:
+        with sqlite3.connect(tmp_path / "shop.db") as connection:
+            return connection.execute("SELECT id, name, price FROM items ORDER BY id").fetchall()
+
+    tables.execute_sql("UPDATE items SET price = price * 2, name = UPPER(name) WHERE id > 1").wait()
+    assert stored() == [(1, "a", 1.0), (2, "B", 4.0), (3, "C", 6.0)]
+    tables.execute_sql("DELETE FROM items WHERE price > (SELECT AVG(price) FROM items)").wait()
+    assert stored() == [(1, "a", 1.0)]
+    tables.execute_sql("TRUNCATE TABLE items")
+    assert stored() == []

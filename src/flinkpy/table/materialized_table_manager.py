@@ -30,6 +30,7 @@ from flinkpy.table.catalog.materialized_table import (
 )
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.statements.alterations import partition_spec
+from flinkpy.table.table_config import temporary_options
 from flinkpy.table.table_result import TableResult
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class MaterializedTableManager:
             query += f" WHERE {' AND '.join(conditions)}"
         name = f"Materialized_table_{identifier}_one_time_refresh_job"
         statement = f"INSERT OVERWRITE {identifier} {query}"
-        with self._options({RUNTIME_MODE.key: "BATCH"}):
+        with temporary_options(self._configuration, {RUNTIME_MODE.key: "BATCH"}):
             job_id = self._session.submit(statement, name)
         return TableResult.of_rows(ResolvedSchema.physical(("job id", VarCharType())), [(job_id,)])
 
@@ -209,7 +210,7 @@ class MaterializedTableManager:
             wanted[RESTORE_PATH.key] = restore_path
         hint = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
         statement = f"INSERT INTO {identifier}{f' /*+ OPTIONS({hint}) */' if hint else ''} {table.expanded_query}"
-        with self._options(wanted):
+        with temporary_options(self._configuration, wanted):
             job_id = self._session.submit(statement, f"Materialized_table_{identifier}_continuous_refresh_job")
         started = replace(table, status=RefreshStatus.ACTIVATED, handler=ContinuousRefreshHandler(job_id))
         self._store(identifier, started)
@@ -251,22 +252,6 @@ class MaterializedTableManager:
         finally:
             if client is not None:
                 client.close()
-
-    @contextmanager
-    def _options(self, wanted: Mapping[str, str]) -> Iterator[None]:
-        """Sets options of the session for the block."""
-        configuration = self._configuration
-        before = configuration.to_dict()
-        for key, value in wanted.items():
-            configuration.set_string(key, value)
-        try:
-            yield
-        finally:
-            for key in wanted:
-                if key in before:
-                    configuration.set_string(key, before[key])
-                else:
-                    configuration.remove_config(key)
 
     # -- catalogs ------------------------------------------------------------------------------------------------------
 

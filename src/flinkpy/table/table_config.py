@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from flinkpy.common.configuration import Configuration
@@ -85,3 +87,19 @@ def _client_zone() -> str:
     except ValueError:
         return "UTC"
     return candidate or "UTC"
+
+
+@contextmanager
+def temporary_options(configuration: Configuration, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Sets options for the block, such as those of one job of a session."""
+    before = configuration.to_dict()
+    for key, value in wanted.items():
+        configuration.set_string(key, value)
+    try:
+        yield
+    finally:
+        for key in wanted:
+            if key in before:
+                configuration.set_string(key, before[key])
+            else:
+                configuration.remove_config(key)

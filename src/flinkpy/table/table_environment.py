@@ -41,12 +41,13 @@ from flinkpy.table.model_descriptor import ModelDescriptor
 from flinkpy.table.module.module import Module, ModuleEntry
 from flinkpy.table.plan_reference import PlanReference
 from flinkpy.table.planner.errors import shown_in
+from flinkpy.table.planner.row_level_changes import JOB_OPTIONS, check_mode
 from flinkpy.table.schema import Schema, UnresolvedPhysicalColumn
 from flinkpy.table.statements.executor import Session, StatementExecutor
 from flinkpy.table.statements.materialized_tables import MaterializedTableStatements
 from flinkpy.table.statements.names import parse_path
 from flinkpy.table.table import Table
-from flinkpy.table.table_config import TableConfig
+from flinkpy.table.table_config import TableConfig, temporary_options
 from flinkpy.table.table_result import MAX_LISTED_WIDTH, ResultKind, TableResult
 from flinkpy.table.types import RowType
 
@@ -166,6 +167,12 @@ class TableEnvironment:
                 return TableResult.of_text(self.load_plan(PlanReference.from_file(path)).explain())
             case ast.Explain(statement=inner, details=details):
                 return TableResult.of_text(self.explain_operations(self._operations(inner), details))
+            case ast.Update() | ast.Delete():
+                return self._change_rows(statement)
+            case ast.TruncateTable():
+                check_mode(statement, "TRUNCATE TABLE", self._planner.is_streaming)
+                self._planner.truncate(statement)
+                return TableResult.ok()
             case ast.CompilePlan():
                 return self._compile_plan(statement)
             case ast.ExecutePlan(path=path):
@@ -173,6 +180,12 @@ class TableEnvironment:
             case ast.CreateTable(query=query) if query is not None:
                 return self._create_table_as(statement)
         return self._statements.execute(statement)
+
+    def _change_rows(self, statement: ast.Update | ast.Delete) -> TableResult:
+        """Runs DELETE or UPDATE as a job."""
+        check_mode(statement, type(statement).__name__.upper(), self._planner.is_streaming)
+        with temporary_options(self._config.get_configuration(), JOB_OPTIONS):
+            return self.execute_inserts([self._planner.bind_row_changes(statement)])
 
     def _operations(self, statement: ast.Statement) -> list[Any]:
         """Returns the plans of a query or of INSERTs, which can be executed and explained."""

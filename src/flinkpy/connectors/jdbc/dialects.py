@@ -59,6 +59,10 @@ class JdbcDialect:
         """Returns the statement that deletes the row with a key, with one `?` per key column."""
         return f"DELETE FROM {self.table(table)} WHERE {self.equal(keys)}"
 
+    def delete_all(self, table: str) -> str:
+        """Returns the statement that deletes all rows, which every database has and can take back."""
+        return f"DELETE FROM {self.table(table)}"
+
     def equal(self, keys: Sequence[str]) -> str:
         return " AND ".join(f"{self.quoted(name)} = ?" for name in keys)
 

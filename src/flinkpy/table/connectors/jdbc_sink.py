@@ -6,11 +6,13 @@ of a flush are one transaction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flinkpy.common.errors import ValidationError
 from flinkpy.connectors.jdbc.change_sink import JdbcChangeSink
+from flinkpy.connectors.jdbc.database import BatchStatement, Database
 from flinkpy.connectors.jdbc.dialects import dialect_of
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions
 from flinkpy.sql.types.logical_types import RowType
@@ -48,6 +50,38 @@ class JdbcTableSink(DynamicTableSink):
                 "update/delete record."
             )
         return UPSERT if self.keys else INSERT_ONLY
+
+    def with_row_level_delete(self) -> JdbcTableSink:
+        return self._by_key("DELETE")
+
+    def with_row_level_update(self) -> JdbcTableSink:
+        return self._by_key("UPDATE")
+
+    def _by_key(self, words: str) -> JdbcTableSink:
+        if not self.keys:
+            raise ValidationError(
+                f"jdbc: {words} changes rows by their key: please declare the primary key of table "
+                f"'{self.options.get(TABLE_NAME)}'."
+            )
+        return self
+
+    def truncation(self) -> Callable[[], None]:
+        return self._truncate
+
+    def _truncate(self) -> None:
+        """Raises: JdbcError if the database refuses it."""
+        sql = dialect_of(self.connection.url).delete_all(self.options.get(TABLE_NAME) or "")
+        database = Database(self.connection)
+        connection = database.connect()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(sql)
+            cursor.close()
+            connection.commit()
+        except Exception as error:
+            raise BatchStatement(database, sql).error(error) from error
+        finally:
+            connection.close()
 
     @property
     def parallelism(self) -> int | None:

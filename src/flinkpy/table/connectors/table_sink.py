@@ -6,6 +6,7 @@ Source: org.apache.flink.table.connector.sink.DynamicTableSink and its abilities
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flinkpy.sql.types.logical_types import LogicalType
@@ -51,6 +52,18 @@ class DynamicTableSink(ABC):
 
     def with_overwrite(self) -> DynamicTableSink | None:
         """Returns a sink for INSERT OVERWRITE."""
+        return None
+
+    def with_row_level_delete(self) -> DynamicTableSink | None:
+        """Returns a sink that gets the rows of DELETE with this RowKind and all columns; None if it cannot delete."""
+        return None
+
+    def with_row_level_update(self) -> DynamicTableSink | None:
+        """Returns a sink that gets the new rows of UPDATE as UPDATE_AFTER, with all columns; None if it cannot."""
+        return None
+
+    def truncation(self) -> Callable[[], None] | None:
+        """Returns an action that deletes all rows of the table at once, for TRUNCATE TABLE; None if it cannot."""
         return None
 
     def with_sort_by_partition(self) -> DynamicTableSink | None:

@@ -48,6 +48,7 @@ from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.connectors.abilities import Overwrite, WritingMetadata
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.planner import explain as texts
+from flinkpy.table.planner import row_level_changes as row_changes
 from flinkpy.table.planner.advice import advice_texts, advised_nodes
 from flinkpy.table.planner.batch.final_rows import with_final_rows
 from flinkpy.table.planner.batch.program import plan_batch
@@ -263,6 +264,28 @@ class Planner:
         return self._sink(
             table, query, columns, partition, overwrite=statement.overwrite, on_conflict=statement.on_conflict
         )
+
+    def bind_row_changes(self, statement: ast.Update | ast.Delete) -> rel.Sink:
+        """Returns the plan of DELETE or UPDATE. Raises: ValidationError, UnsupportedOperationError."""
+        check_supported(statement)
+        table = self.table_of_changes(statement, row_changes.target_of(statement).name)
+        changes = row_changes.changes_of(statement, table)
+        # A table that cannot be changed is refused before its rows are asked for.
+        row_changes.sink_of(self._context().create_sink(table), changes.action, table)
+        plan = changes.plan(self.bind(changes.query))
+        found = self._sink(table, plan, (), {}, overwrite=False)
+        return replace(found, sink=row_changes.sink_of(found.sink, changes.action, table))
+
+    def table_of_changes(self, statement: ast.Statement, name: ast.Identifier) -> ContextResolvedTable:
+        """Returns the table whose rows a statement changes. Raises: ValidationError if there is none."""
+        table = self._table(name, name.parts)
+        row_changes.check_no_view(table, statement)
+        return table
+
+    def truncate(self, statement: ast.TruncateTable) -> None:
+        """Deletes all rows of a table. Raises: UnsupportedOperationError if its connector cannot."""
+        table = self.table_of_changes(statement, statement.table)
+        row_changes.truncate(self._context().create_sink(table), table)
 
     def insert_into(self, parts: tuple[str, ...], query: rel.RelNode, *, overwrite: bool = False) -> rel.Sink:
         """Returns the plan that writes a query to a table."""

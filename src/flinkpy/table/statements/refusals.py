@@ -13,12 +13,6 @@ _REFUSED: dict[type[ast.Statement], tuple[str, str]] = {
     ),
     ast.EndStatementSet: ("END", "It belongs to EXECUTE STATEMENT SET BEGIN ... END, which is one statement."),
 }
-#: Statements that change rows of a table, and what its sink would have to support for them.
-_ROW_LEVEL: dict[type[ast.Statement], tuple[str, str]] = {
-    ast.Update: ("update", "SupportsRowLevelUpdate"),
-    ast.Delete: ("delete", "SupportsRowLevelDelete"),
-    ast.TruncateTable: ("truncate table", "SupportsTruncate"),
-}
 
 
 def refusal(statement: ast.Statement, *, is_streaming: bool) -> FlinkError:
@@ -26,15 +20,6 @@ def refusal(statement: ast.Statement, *, is_streaming: bool) -> FlinkError:
     if isinstance(statement, ast.CreateConnection):
         return no_connections(statement)
     place = _place(statement)
-    row_level = _ROW_LEVEL.get(type(statement))
-    if row_level is not None:
-        action, ability = row_level
-        if is_streaming:
-            return TableProgramError(f"{action.upper()} statement is not supported for streaming mode now{place}.")
-        return UnsupportedOperationError(
-            f"Can't perform {action} operation of the table {_table_name(statement)} because the corresponding dynamic "
-            f"table sink has not yet implemented {ability}{place}."
-        )
     if isinstance(statement, ast.AnalyzeTable):
         if is_streaming:
             return TableProgramError(f"ANALYZE TABLE is not supported for streaming mode now{place}.")
@@ -56,11 +41,3 @@ def no_connections(statement: ast.Statement) -> UnsupportedOperationError:
 def _place(statement: ast.Statement) -> str:
     at = statement.position
     return f" (at line {at.line}, column {at.column})" if at.line else ""
-
-
-def _table_name(statement: ast.Statement) -> str:
-    table = getattr(statement, "table", None)
-    while isinstance(table, ast.AliasedTable):
-        table = table.table
-    name = table.name if isinstance(table, ast.NamedTable) else table
-    return ".".join(name.parts) if isinstance(name, ast.Identifier) else ""

@@ -38,6 +38,9 @@ def _changed(node: ph.PhysicalNode) -> ph.PhysicalNode:
     if isinstance(node, ph.GroupAggregate) and not node.grouping:
         # Streaming mode has no row before the first input.
         return ph.FinalRows([node], node.row_type, tuple(map(_value_without_rows, node.aggregates)))
+    if isinstance(node, ph.RowLevelChange):
+        # The sink must not change rows that the query has yet to read.
+        return replace(node, inputs=[ph.FinalRows(node.inputs, node.input.row_type)])
     if _sends_changes(node):
         return ph.FinalRows([node], node.row_type)
     return node
@@ -55,4 +58,6 @@ def _sends_changes(node: ph.PhysicalNode) -> bool:
     """True for operators that send updates although their inputs do not."""
     if isinstance(node, ph.Join):
         return node.join_type not in (JoinType.INNER, JoinType.SEMI)
+    if isinstance(node, ph.ProcessTableFunction):
+        return node.emits_changes
     return isinstance(node, (ph.GroupAggregate, ph.GroupTableAggregate, ph.OverAggregate, ph.Rank))

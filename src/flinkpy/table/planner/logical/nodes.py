@@ -261,6 +261,11 @@ class ProcessTableFunction(_OneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class RowLevelChange(ProcessTableFunction):
+    """Makes deletions or updates of the rows of a batch query, when it has read all of them."""
+
+
+@dataclass(frozen=True, eq=False)
 class LateralJoin(_TwoInputs):
     """A join with a query that refers to the columns of the left input by OuterRef. A rule replaces it by joins.
 

@@ -568,9 +568,8 @@ class PhysicalBuilder:
     @_build.register
     def _(self, node: rel.ProcessTableFunction) -> ph.PhysicalNode:
         below = self.build(node.input)
-        return ph.ProcessTableFunction(
-            [below], node.row_type, node.function, node.invocation, node.takes_changes, node.emits_changes
-        )
+        kind = ph.RowLevelChange if isinstance(node, rel.RowLevelChange) else ph.ProcessTableFunction
+        return kind([below], node.row_type, node.function, node.invocation, node.takes_changes, node.emits_changes)
 
     # -- ranks, order, sets ------------------------------------------------------------------------------------------
 

@@ -279,6 +279,11 @@ class ProcessTableFunction(PhysicalNode):
 
 
 @dataclass(eq=False)
+class RowLevelChange(ProcessTableFunction):
+    pass
+
+
+@dataclass(eq=False)
 class ReplicateRows(PhysicalNode):
     """Emits each row without its first column as often as this column says."""
 
