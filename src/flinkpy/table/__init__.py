@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from flinkpy.table.statement_set import StatementSet
     from flinkpy.table.table import GroupedTable, GroupWindowedTable, OverWindowedTable, Table, WindowGroupedTable
     from flinkpy.table.table_config import TableConfig
+    from flinkpy.table.table_descriptor import FormatDescriptor, TableDescriptor
     from flinkpy.table.table_environment import StreamTableEnvironment, TableEnvironment
     from flinkpy.table.table_pipeline import TablePipeline
     from flinkpy.table.table_result import ResultKind, TableResult
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Modules below `flinkpy.table`, imported when a name of theirs is first used: formats need the types alone.
 _LAZY = {
+    "FormatDescriptor": "table_descriptor",
+    "TableDescriptor": "table_descriptor",
     "TablePipeline": "table_pipeline",
     "WindowGroupedTable": "table",
     "OverWindowedTable": "table",
@@ -80,6 +83,7 @@ __all__ = [
     "EnvironmentSettings",
     "ExplainDetail",
     "Expression",
+    "FormatDescriptor",
     "FunctionContext",
     "GroupWindowedTable",
     "GroupedTable",
@@ -100,6 +104,7 @@ __all__ = [
     "Table",
     "TableAggregateFunction",
     "TableConfig",
+    "TableDescriptor",
     "TableEnvironment",
     "TableFunction",
     "TablePipeline",

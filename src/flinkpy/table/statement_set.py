@@ -10,6 +10,7 @@ from flinkpy.sql.parser import nodes as ast
 from flinkpy.table.explain_detail import ExplainDetail
 from flinkpy.table.planner.errors import shown_in
 from flinkpy.table.table import Table
+from flinkpy.table.table_descriptor import TableDescriptor
 from flinkpy.table.table_pipeline import TablePipeline
 from flinkpy.table.table_result import TableResult
 
@@ -38,7 +39,9 @@ class StatementSet:
             self._operations.append(self._environment.planner.bind_insert(statement))
         return self
 
-    def add_insert(self, target_path_or_descriptor: str, table: Table, overwrite: bool = False) -> StatementSet:
+    def add_insert(
+        self, target_path_or_descriptor: str | TableDescriptor, table: Table, overwrite: bool = False
+    ) -> StatementSet:
         """Adds the rows of a Table to the rows for another table."""
         return self.add(table.insert_into(target_path_or_descriptor, overwrite))
 

@@ -11,6 +11,8 @@ from flinkpy.table.expression import Expression, node_of
 from flinkpy.table.expression_nodes import ExpressionNode, UnresolvedReference
 from flinkpy.table.expressions import col, with_columns
 from flinkpy.table.planner.operation_tree_builder import Grouping, OperationTreeBuilder
+from flinkpy.table.schema import Schema
+from flinkpy.table.table_descriptor import TableDescriptor
 from flinkpy.table.table_result import TableResult
 from flinkpy.table.udf import UserDefinedFunctionWrapper
 from flinkpy.table.window import GroupWindow, OverWindow
@@ -44,6 +46,8 @@ class Table:
     def __init__(self, operation: Any, environment: TableEnvironment) -> None:
         self.operation = operation
         self._environment = environment
+        #: The name that the table got for SQL.
+        self._name: str | None = None
 
     def __getattr__(self, name: str) -> Expression[Any]:
         if name.startswith("__") or "operation" not in self.__dict__:
@@ -56,6 +60,12 @@ class Table:
         return col(name)
 
     def __str__(self) -> str:
+        """Returns a name by which SQL can refer to the table, as in `sql_query(f"SELECT * FROM {table}")`."""
+        if self._name is None:
+            self._name = self._environment.name_of(self)
+        return self._name
+
+    def __repr__(self) -> str:
         return f"Table({', '.join(self.get_resolved_schema().column_names)})"
 
     @property
@@ -260,14 +270,14 @@ class Table:
         """Runs the query as a job and returns its rows."""
         return self._environment.execute_query(self.operation)
 
-    def execute_insert(self, table_path_or_descriptor: str, overwrite: bool = False) -> TableResult:
+    def execute_insert(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TableResult:
         """Writes the rows to a table, by a job of its own.
 
         Raises: ValidationError if the table does not exist or its columns do not fit.
         """
         return self.insert_into(table_path_or_descriptor, overwrite).execute()
 
-    def insert_into(self, table_path_or_descriptor: str, overwrite: bool = False) -> TablePipeline:
+    def insert_into(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TablePipeline:
         """Returns the INSERT of the rows into a table, which can be executed, explained, or added to a StatementSet.
 
         Raises: ValidationError if the table does not exist or its columns do not fit.
@@ -275,8 +285,15 @@ class Table:
         from flinkpy.table.statements.names import parse_path
         from flinkpy.table.table_pipeline import TablePipeline
 
-        parts = parse_path(table_path_or_descriptor)
-        insert = self._environment.planner.insert_into(parts, self.operation, overwrite=overwrite)
+        planner = self._environment.planner
+        if isinstance(table_path_or_descriptor, str):
+            parts = parse_path(table_path_or_descriptor)
+            insert = planner.insert_into(parts, self.operation, overwrite=overwrite)
+        else:
+            row = planner.stored_row_type(self.operation)
+            schema = Schema.new_builder().from_fields(list(row.names), list(row.children)).build()
+            table = self._environment.described_table(table_path_or_descriptor, schema)
+            insert = planner.insert_into_table(table, self.operation, overwrite=overwrite)
         return TablePipeline(insert, self._environment)
 
     def explain(self, *extra_details: ExplainDetail) -> str:

@@ -36,6 +36,7 @@ from flinkpy.table.connectors.arrow_table import ArrowTableSource
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.environment_settings import EnvironmentSettings
 from flinkpy.table.explain_detail import ExplainDetail
+from flinkpy.table.expressions import col
 from flinkpy.table.materialized_table_manager import RefreshSession
 from flinkpy.table.model_descriptor import ModelDescriptor
 from flinkpy.table.module.module import Module, ModuleEntry
@@ -48,6 +49,7 @@ from flinkpy.table.statements.materialized_tables import MaterializedTableStatem
 from flinkpy.table.statements.names import parse_path
 from flinkpy.table.table import Table
 from flinkpy.table.table_config import TableConfig, temporary_options
+from flinkpy.table.table_descriptor import TableDescriptor
 from flinkpy.table.table_result import MAX_LISTED_WIDTH, ResultKind, TableResult
 from flinkpy.table.types import RowType
 
@@ -626,10 +628,47 @@ class TableEnvironment:
         """Returns the table or view of a name such as `t` or `catalog.db.t`."""
         return Table(self._planner.bind(self._parse_query(f"TABLE {path}")), self)
 
+    def from_descriptor(self, descriptor: TableDescriptor) -> Table:
+        """Returns the table of a descriptor, which gets no name. Raises: ValidationError if it has no schema."""
+        return Table(self._planner.scan(self.described_table(descriptor)), self)
+
+    def described_table(self, descriptor: TableDescriptor, schema: Schema | None = None) -> ContextResolvedTable:
+        """Returns the table of a descriptor under a name that no catalog has. Not part of PyFlink's API.
+
+        Args:
+            schema: the columns where the descriptor has none.
+        """
+        table = descriptor.to_catalog_table(schema)
+        name = f"*anonymous_{table.options['connector']}${next(self._unnamed)}*"
+        identifier = ObjectIdentifier(*self._catalogs.qualify(("x",)).parts[:2], name)
+        resolved = self._catalogs.resolve_schema(table.schema, f"table {name}")
+        return ContextResolvedTable(identifier, table, resolved, is_anonymous=True)
+
+    def create_temporary_table(
+        self, path: str, descriptor: TableDescriptor, ignoreIfExists: bool | None = False
+    ) -> None:
+        """Gives the table of a descriptor a name for this session. Raises: ValidationError if the name is taken."""
+        table = descriptor.to_catalog_table()
+        self._catalogs.create_temporary_table(self._identifier(path), table, bool(ignoreIfExists))
+
+    def create_table(self, path: str, descriptor: TableDescriptor, ignoreIfExists: bool | None = False) -> None:
+        """Creates the table of a descriptor in its catalog. Raises: ValidationError if the name is taken."""
+        self._catalogs.create_table(self._identifier(path), descriptor.to_catalog_table(), bool(ignoreIfExists))
+
+    def drop_table(self, table_path: str, ignore_if_not_exists: bool | None = True) -> bool:
+        """Drops a table of a catalog. Returns False if there was none."""
+        return self._catalogs.drop_table(self._identifier(table_path), bool(ignore_if_not_exists))
+
     def _parse_query(self, text: str) -> ast.Query:
         from flinkpy.sql.parser import parse_query
 
         return parse_query(text)
+
+    def name_of(self, table: Table) -> str:
+        """Returns a name that stands for a Table in SQL of this session. Not part of PyFlink's API."""
+        name = f"UnnamedTable${next(self._unnamed)}"
+        self.create_temporary_view(name, table)
+        return name
 
     def create_temporary_view(self, view_path: str, table: Table) -> None:
         """Gives a Table a name for this session. Raises: ValidationError if the name is taken."""
@@ -732,16 +771,11 @@ class StreamTableEnvironment(TableEnvironment):
                     f"{len(names)} names are given for the {len(row_type.fields)} columns of the stream."
                 )
         row_type = LogicalRowType.of(*zip(names, row_type.children), nullable=False)
-        if schema is None:
-            schema = Schema.new_builder().from_fields(names, list(row_type.children)).build()
-        elif not any(isinstance(each, UnresolvedPhysicalColumn) for each in schema.columns):
-            physical = Schema.new_builder().from_fields(names, list(row_type.children)).build().columns
-            schema = Schema((*physical, *schema.columns), schema.watermarks, schema.primary_key)
-        resolved = self._catalogs.resolve_schema(schema, "the stream")
-        declared = resolved.to_physical_row_type()
-        if declared.names != row_type.names:
-            raise ValidationError(f"The schema has the columns {list(declared.names)}, the stream has {names}.")
-        return self._inline_table(schema, resolved, StreamTableSource(transformation, declared, mode))
+        whole, chosen = _schema_of_stream(row_type, schema)
+        resolved = self._catalogs.resolve_schema(whole, "the stream")
+        source = StreamTableSource(transformation, resolved.to_physical_row_type(), mode)
+        table = self._inline_table(whole, resolved, source)
+        return table if chosen is None else table.select(*map(col, chosen))
 
     def create_temporary_view(
         self, view_path: str, table_or_data_stream: Table | DataStream, *fields_or_schema: Any
@@ -784,6 +818,36 @@ def _settings(settings: EnvironmentSettings | Configuration) -> EnvironmentSetti
             "STREAMING mode is supported in Table API."
         )
     return settings
+
+
+def _schema_of_stream(row_type: LogicalRowType, declared: Schema | None) -> tuple[Schema, list[str] | None]:
+    """Returns the schema of a stream's columns, with the types and further columns that a program declares.
+
+    Returns: the schema, and the columns of the table if they are not those of the schema in its order.
+
+    Raises: ValidationError if the declared schema has a physical column that the stream does not have.
+
+    Source: org.apache.flink.table.catalog.SchemaTranslator.createConsumingResult.
+    """
+    names = list(row_type.names)
+    columns = () if declared is None else declared.columns
+    physical = {each.name: each for each in columns if isinstance(each, UnresolvedPhysicalColumn)}
+    unknown = [name for name in physical if name not in names]
+    if unknown:
+        raise ValidationError(
+            f"Unable to find a field named '{unknown[0]}' in the physical data type derived from the given type "
+            f"information for schema declaration. The stream has the columns {names}."
+        )
+    derived = Schema.new_builder().from_fields(names, list(row_type.children)).build().columns
+    if declared is None:
+        return Schema(derived, (), None), None
+    others = [each for each in columns if each.name not in physical]
+    whole = Schema(
+        (*(physical.get(each.name, each) for each in derived), *others), declared.watermarks, declared.primary_key
+    )
+    chosen = [each.name for each in columns]
+    is_whole = not physical or chosen == [each.name for each in whole.columns]
+    return whole, None if is_whole else chosen
 
 
 def _named(rows: pa.Table, schema: Any) -> tuple[pa.Table, Schema | None]:

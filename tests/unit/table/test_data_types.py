@@ -137,5 +137,5 @@ def test_types_of_the_table_api_raise_a_clear_error() -> None:
         DataTypes.DAY()
     with pytest.raises(UnsupportedOperationError, match=r"NullType\(true\): columns of files and messages cannot"):
         DataTypes.NULL().to_type_info()
-    with pytest.raises(ImportError, match=r"flinkpy\.table has no TableDescriptor: of PyFlink's Table API"):
-        from flinkpy.table import TableDescriptor  # type: ignore[attr-defined]  # noqa: F401
+    with pytest.raises(ImportError, match=r"flinkpy\.table has no SqlDialect: of PyFlink's Table API"):
+        from flinkpy.table import SqlDialect  # type: ignore[attr-defined]  # noqa: F401

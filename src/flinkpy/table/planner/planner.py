@@ -291,6 +291,12 @@ class Planner:
         """Returns the plan that writes a query to a table."""
         return self._sink(self._table(None, parts), query, (), {}, overwrite=overwrite)
 
+    def insert_into_table(
+        self, table: ContextResolvedTable, query: rel.RelNode, *, overwrite: bool = False
+    ) -> rel.Sink:
+        """Returns the plan that writes a query to a table, which need not be in a catalog."""
+        return self._sink(table, query, (), {}, overwrite=overwrite)
+
     def stored_row_type(self, operation: rel.RelNode) -> RowType:
         """Returns the rows of a query as a table can store them: event and processing times are plain timestamps."""
         fields = operation.row_type.fields
