@@ -180,6 +180,12 @@ DISTINCT_AGG_SPLIT_BUCKET_NUM = int_option(
     "The number of buckets of `table.optimizer.distinct-agg.split.enabled`.",
     minimum=1,
 )
+INCREMENTAL_AGG_ENABLED = bool_option(
+    "table.optimizer.incremental-agg-enabled",
+    True,
+    "Whether an aggregation that `table.optimizer.distinct-agg.split.enabled` has split in two, each in two phases, "
+    "runs in three operators: the second phase of the first and the first phase of the second are one.",
+)
 REUSE_SUB_PLAN_ENABLED = bool_option(
     "table.optimizer.reuse-sub-plan-enabled", True, "Whether equal parts of the plans of a job are computed once."
 )

@@ -10,7 +10,7 @@ Source: org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExec*.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flinkpy.graph.operator_specs import KeyedMultipleInputSpec, KeyedSpec, KeyedTwoInputSpec, OperatorSpec
@@ -270,6 +270,27 @@ class LocalGroupAggregateSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class SplitLocalGroupAggregateSpec(OperatorSpec):
+    """The first phase of the partial aggregation of a split aggregation of distinct values.
+
+    It emits what LocalGroupAggregateSpec would emit for each row expanded to one row per distinct column, but it
+    aggregates the rows as they are, and then spreads the distinct values over the buckets.
+
+    Attributes:
+        grouping: the key columns of the output: those of the whole aggregation, and the buckets.
+        buckets: those of them that are buckets.
+        bucket_of: for each argument of a distinct aggregate, the column of its bucket.
+        aggregates: the aggregates, over the rows.
+    """
+
+    grouping: tuple[int, ...]
+    buckets: tuple[int, ...]
+    bucket_of: tuple[tuple[int, int], ...]
+    aggregates: tuple[AggregateCall, ...]
+    mini_batch: MiniBatch
+
+
+@dataclass(frozen=True, slots=True)
 class GlobalGroupAggregateSpec(KeyedSpec):
     """The second phase: merges the accumulators of LocalGroupAggregateSpec. `aggregates` refer to the local input."""
 
@@ -280,6 +301,24 @@ class GlobalGroupAggregateSpec(KeyedSpec):
     generate_update_before: bool
     mini_batch: MiniBatch
     state_ttl_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalGroupAggregateSpec(GlobalGroupAggregateSpec):
+    """The second and the third phase of an aggregation of distinct values that was split.
+
+    It merges accumulators of the partial aggregation, keeps only its distinct values, and emits accumulators of what
+    the mini-batch adds to the final aggregation.
+
+    Attributes:
+        partial_type: the results of the partial aggregation: its keys, then its aggregates.
+        final_grouping: the keys of the final aggregation, in `partial_type`.
+        final_aggregates: its aggregates, over `partial_type`.
+    """
+
+    partial_type: Any = field(kw_only=True)
+    final_grouping: tuple[int, ...] = field(kw_only=True)
+    final_aggregates: tuple[AggregateCall, ...] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

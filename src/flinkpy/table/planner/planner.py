@@ -22,6 +22,7 @@ from flinkpy.configuration.table_options import (
     ASYNC_SCALAR_RETRY_STRATEGY,
     ASYNC_SCALAR_TIMEOUT,
     IDLE_TIMEOUT,
+    INCREMENTAL_AGG_ENABLED,
     INTERVAL_JOIN_MIN_CLEANUP_INTERVAL,
     LOCAL_TIME_ZONE,
     MINI_BATCH_ALLOW_LATENCY,
@@ -71,6 +72,7 @@ from flinkpy.table.planner.operation_tree_builder import OperationTreeBuilder
 from flinkpy.table.planner.overwrites import check_overwrites
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.builder import PhysicalBuilder
+from flinkpy.table.planner.physical.incremental_aggregates import with_incremental_aggregates
 from flinkpy.table.planner.physical.mini_batch_joins import with_mini_batch_joins
 from flinkpy.table.planner.physical.translation import (
     AsyncScalarSettings,
@@ -393,7 +395,11 @@ class Planner:
                 plan = self._checked(plan)
             if self._uses_mini_batches():
                 plan = with_mini_batch_joins(plan)
-            plans.append(in_two_phases(plan) if self._uses_two_phases() else plan)
+            if self._uses_two_phases():
+                plan = in_two_phases(plan)
+                if read_option(self._configuration, INCREMENTAL_AGG_ENABLED):
+                    plan = with_incremental_aggregates(plan)
+            plans.append(plan)
         return plans
 
     def _checked(self, plan: ph.PhysicalNode) -> ph.PhysicalNode:

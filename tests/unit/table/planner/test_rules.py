@@ -139,6 +139,28 @@ def test_distinct_aggregates_are_split_by_buckets_of_their_values(planner: Plann
     assert "Expand" not in plan
 
 
+def test_the_phases_between_the_exchanges_of_a_split_aggregation_are_one(planner: PlannerFixture) -> None:
+    for option, value in [
+        ("mini-batch.enabled", "true"),
+        ("mini-batch.size", "9"),
+        ("mini-batch.allow-latency", "1 s"),
+    ]:
+        planner.configuration.set_string(f"table.exec.{option}", value)
+    planner.configuration.set_string("table.optimizer.distinct-agg.split.enabled", "true")
+    query = "SELECT a, SUM(b) AS s, COUNT(DISTINCT b) AS n FROM u GROUP BY a"
+
+    merged = planner.plan(query)
+    planner.configuration.set_string("table.optimizer.incremental-agg-enabled", "false")
+
+    assert "IncrementalGroupAggregate" not in planner.plan(query)
+    assert (
+        "IncrementalGroupAggregate(partialAggGrouping=[a, $f2], finalAggGrouping=[a], "
+        "select=[a, SUM(sum$0) AS sum$0, COUNT(distinct$0 count$1) AS count$1]"
+    ) in merged
+    assert "partialFinalType=[FINAL], select=[a, SUM(sum$0) AS s, $SUM0(count$1) AS n]" in merged
+    assert merged.count("Exchange") == 2
+
+
 def test_each_distinct_column_has_rows_of_its_own(planner: PlannerFixture) -> None:
     planner.configuration.set_string("table.optimizer.distinct-agg.split.enabled", "true")
 

@@ -211,6 +211,16 @@ class AggregateHandler:
         Returns: per group, the accumulators of the aggregates without distinct values, then for each distinct view the
             lists of its values, one column per argument, and of their counts, one column per filter.
         """
+        output = self.accumulators(table, groups, columns, weights)
+        for view in self.views:
+            pairs = DistinctPairs.of(view, groups.group, columns, weights)
+            output += pairs.lists(pairs.group, groups.num_groups)
+        return output
+
+    def accumulators(
+        self, table: GroupTable, groups: RowGroups, columns: pa.RecordBatch, weights: np.ndarray | None
+    ) -> list[pa.Array]:
+        """Aggregates rows in an empty table. Returns the accumulators of the aggregates without distinct values."""
         output: list[pa.Array] = []
         for each, accumulator in zip(self._calls, table.accumulators):
             if each.view is None:
@@ -221,15 +231,27 @@ class AggregateHandler:
         for accumulator in table.accumulators[len(self._calls) : len(self.columns)]:
             accumulator.update(groups, None, weights, False)
             output += accumulator.columns(groups.slots)
-        for view in self.views:
-            output += _distinct_lists(view, groups, columns, weights)
         return output
 
-    def merge(self, table: GroupTable, groups: RowGroups, columns: list[pa.Array]) -> list[pa.Array]:
+    def empty_accumulators(self, table: GroupTable, slots: np.ndarray) -> list[pa.Array]:
+        """Returns these slots of the aggregates without distinct values."""
+        output: list[pa.Array] = []
+        for position, accumulator in enumerate(table.accumulators[: len(self.columns)]):
+            if position >= len(self._calls) or self._calls[position].view is None:
+                output += accumulator.columns(slots)
+        return output
+
+    def merge(
+        self, table: GroupTable, groups: RowGroups, columns: list[pa.Array], of_maps: RowGroups | None = None
+    ) -> list[pa.Array]:
         """Merges the columns of `local_columns` into the groups.
+
+        Args:
+            of_maps: the same groups in the table of the maps; None if that is `table`.
 
         Returns: per aggregate of the table, the results of the groups before and after, as `update` does.
         """
+        of_maps = of_maps or groups
         own: list[list[pa.Array]] = []
         at = 0
         for position, accumulator in enumerate(table.accumulators[: len(self.columns)]):
@@ -243,10 +265,11 @@ class AggregateHandler:
             counts = columns[at + len(values) : at + len(values) + len(view.filters)]
             at += len(values) + len(counts)
             lengths = counts[0].value_lengths().to_numpy(zero_copy_only=False)
-            of_value = RowGroups(np.repeat(groups.group, lengths), groups.slots, groups.is_fresh)
+            group = np.repeat(groups.group, lengths)
             flat = [each.flatten() for each in values]
             changes = [each.flatten().to_numpy() for each in counts]
-            views.append((of_value, flat, entries.merge(of_value, flat, changes)))
+            effects = entries.merge(RowGroups(group, of_maps.slots, of_maps.is_fresh), flat, changes)
+            views.append((RowGroups(group, groups.slots, groups.is_fresh), flat, effects))
         results = []
         for position, accumulator in enumerate(table.accumulators[: len(self.columns)]):
             view_number = self._calls[position].view if position < len(self._calls) else None
@@ -260,23 +283,44 @@ class AggregateHandler:
         return results
 
 
-def _distinct_lists(
-    view: DistinctView, groups: RowGroups, columns: pa.RecordBatch, weights: np.ndarray | None
-) -> list[pa.Array]:
-    """Returns the distinct values of each group, and how often each was added, as lists."""
-    arguments = [columns.column(position) for position in view.arguments]
-    keys = KeySlots([pa.int64(), *(each.type for each in arguments)])
-    slots = keys.slots_of([pa.array(groups.group), *arguments])
-    group, *values = keys.keys()
-    order = np.argsort(group.to_numpy(), kind="stable")
-    offsets = pa.array(np.searchsorted(group.to_numpy().take(order), np.arange(groups.num_groups + 1)), pa.int32())
-    lists = [pa.ListArray.from_arrays(offsets, each.take(pa.array(order))) for each in values]
-    for position in view.filters:
-        own = filtered(weights, None if position is None else filter_mask(columns, position))
-        counts = np.zeros(keys.size, dtype=np.int64)
-        np.add.at(counts, slots, 1 if own is None else own.astype(np.int64))
-        lists.append(pa.ListArray.from_arrays(offsets, pa.array(counts.take(order))))
-    return lists
+@dataclass(frozen=True, slots=True)
+class DistinctPairs:
+    """The distinct pairs of a group and its values in a bundle.
+
+    Attributes:
+        group: int64[n]: the group of each pair.
+        values: one column per argument, with n rows.
+        counts: for each filter, int64[n]: how often the value was added, less how often it was taken back.
+        pair_of_row: int64: the pair of each row of the bundle.
+    """
+
+    group: np.ndarray
+    values: list[pa.Array]
+    counts: list[np.ndarray]
+    pair_of_row: np.ndarray
+
+    @staticmethod
+    def of(view: DistinctView, group: np.ndarray, columns: pa.RecordBatch, weights: np.ndarray | None) -> DistinctPairs:
+        """Finds the pairs of rows whose groups are `group`."""
+        arguments = [columns.column(position) for position in view.arguments]
+        keys = KeySlots([pa.int64(), *(each.type for each in arguments)])
+        slots = keys.slots_of([pa.array(group), *arguments])
+        of_pair, *values = keys.keys()
+        counts = []
+        for position in view.filters:
+            own = filtered(weights, None if position is None else filter_mask(columns, position))
+            added = np.zeros(keys.size, dtype=np.int64)
+            np.add.at(added, slots, 1 if own is None else own.astype(np.int64))
+            counts.append(added)
+        return DistinctPairs(of_pair.to_numpy(), values, counts, slots)
+
+    def lists(self, group: np.ndarray, num_groups: int) -> list[pa.Array]:
+        """Returns the values and their counts as lists of these groups, one column per argument and filter."""
+        order = np.argsort(group, kind="stable")
+        offsets = pa.array(np.searchsorted(group.take(order), np.arange(num_groups + 1)), pa.int32())
+        indices = pa.array(order)
+        made = [each.take(indices) for each in self.values] + [pa.array(each.take(order)) for each in self.counts]
+        return [pa.ListArray.from_arrays(offsets, each) for each in made]
 
 
 class UserAggregates:

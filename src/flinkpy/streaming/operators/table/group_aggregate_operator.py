@@ -19,6 +19,7 @@ from flinkpy.graph.table_specs import GlobalGroupAggregateSpec, GroupAggregateSp
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.sql.types.arrow import schema_of
+from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.row_groups import RowGroups, kernels, running_counts, running_sums
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
@@ -75,7 +76,7 @@ class GroupAggregateOperator(KeyedStateOperator):
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
-        columns = list(self._handler.columns)
+        columns = self._table_columns()
         if self._ttl_ms:
             columns.append(UPDATED)
         self._table = self.backend.group_table(TABLE_NAME, key_types(self._input_schema, self._grouping), columns)
@@ -83,6 +84,10 @@ class GroupAggregateOperator(KeyedStateOperator):
             self._expiry = GroupExpiry(self._table, self._ttl_ms, self.context.processing_time_service)
         self._handler.create_maps(self.backend, self._table, self._arguments_schema)
         kernels.warm_up()
+
+    def _table_columns(self) -> list[AggregateColumn]:
+        """Returns the accumulators that the state has for each group."""
+        return list(self._handler.columns)
 
     # -- data ----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.graph.table_specs import LocalGroupAggregateSpec
+from flinkpy.graph.table_specs import LocalGroupAggregateSpec, SplitLocalGroupAggregateSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.sql.types.arrow import schema_of
@@ -41,7 +41,7 @@ class LocalGroupAggregateOperator(StreamOperator):
 
     def __init__(
         self,
-        spec: LocalGroupAggregateSpec,
+        spec: LocalGroupAggregateSpec | SplitLocalGroupAggregateSpec,
         input_type: Any,
         context: OperatorContext,
         output: Output,
@@ -50,7 +50,8 @@ class LocalGroupAggregateOperator(StreamOperator):
         super().__init__(context, output, side_outputs)
         self._spec = spec
         self._schema = schema_of(input_type.row_type)
-        self._handler = AggregateHandler(spec.aggregates, self._schema, spec.needs_retraction, context.name)
+        needs_retraction = isinstance(spec, LocalGroupAggregateSpec) and spec.needs_retraction
+        self._handler = AggregateHandler(spec.aggregates, self._schema, needs_retraction, context.name)
         self._bundle = Bundle(spec.mini_batch, context.processing_time_service, self._process)
         kernels.warm_up()
 
@@ -68,19 +69,24 @@ class LocalGroupAggregateOperator(StreamOperator):
         self._bundle.finish()
 
     def _process(self, batch: Batch) -> None:
-        columns, grouping = batch.values, self._spec.grouping
-        assert isinstance(columns, pa.RecordBatch)
-        table = GroupTable(TableLayout(tuple(key_types(self._schema, grouping)), tuple(self._handler.columns)))
-        slots = table.slots_of(key_columns(columns, grouping))
-        number, first_rows = table.number_rows(slots)
-        groups = RowGroups(number, slots.take(first_rows), np.ones(len(first_rows), dtype=bool))
-        weights = weights_of(batch.kinds)
-        indices = pa.array(first_rows)
-        output = [columns.column(position).take(indices) for position in grouping]
-        output += self._handler.local_columns(table, groups, columns, weights)
-        names = [self._schema.names[position] for position in grouping]
-        names += [f"${position}" for position in range(len(output) - len(names))]
-        self.output.emit(Batch(pa.RecordBatch.from_arrays(output, names=names)))
+        assert isinstance(batch.values, pa.RecordBatch)
+        self.output.emit(accumulated(self._handler, self._spec.grouping, batch.values, weights_of(batch.kinds)))
+
+
+def accumulated(
+    handler: AggregateHandler, grouping: tuple[int, ...], columns: pa.RecordBatch, weights: np.ndarray | None
+) -> Batch:
+    """Returns the local output for these rows: the grouping columns, then the accumulators."""
+    table = GroupTable(TableLayout(tuple(key_types(columns.schema, grouping)), tuple(handler.columns)))
+    slots = table.slots_of(key_columns(columns, grouping))
+    number, first_rows = table.number_rows(slots)
+    groups = RowGroups(number, slots.take(first_rows), np.ones(len(first_rows), dtype=bool))
+    indices = pa.array(first_rows)
+    output = [columns.column(position).take(indices) for position in grouping]
+    output += handler.local_columns(table, groups, columns, weights)
+    names = [columns.schema.names[position] for position in grouping]
+    names += [f"${position}" for position in range(len(output) - len(names))]
+    return Batch(pa.RecordBatch.from_arrays(output, names=names))
 
 
 class GlobalGroupAggregateOperator(GroupAggregateOperator):

@@ -623,6 +623,43 @@ class GlobalGroupAggregate(_AggregateNode):
         return [*self._group_by(), ("select", f"[{', '.join(parts)}]")]
 
 
+@dataclass(eq=False)
+class IncrementalGroupAggregate(PhysicalNode):
+    """The partial aggregation of distinct values after its exchange, and the first phase of the final one.
+
+    Attributes:
+        grouping: the keys of the partial aggregation.
+        aggregates: its aggregates, over `local_input_type`.
+        accumulators: the names of their accumulators.
+        local_input_type: the input of its first phase.
+        partial_type: its results.
+        final_grouping: the keys of the final aggregation, in the results of the partial one.
+        final_aggregates: its aggregates, over these results.
+        state_ttl_ms: the time-to-live of a STATE_TTL hint; None for `table.exec.state.ttl`.
+    """
+
+    grouping: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    accumulators: tuple[tuple[str, ...], ...]
+    local_input_type: RowType
+    partial_type: RowType
+    final_grouping: tuple[int, ...]
+    final_aggregates: tuple[AggregateCall, ...]
+    state_ttl_ms: int | None = field(default=None, kw_only=True)
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        parts = [self.input.names[each] for each in self.final_grouping]
+        views = list(dict.fromkeys(call.arguments for call in self.aggregates if call.is_distinct))
+        for call, names in zip(self.aggregates, self.accumulators, strict=True):
+            view = f"distinct${views.index(call.arguments)} " if call.is_distinct else ""
+            parts.append(f"{call.function}({view}{_together(names)}) AS {_together(names)}")
+        return [
+            ("partialAggGrouping", f"[{self._columns(self.grouping)}]"),
+            ("finalAggGrouping", f"[{self._columns(self.final_grouping)}]"),
+            ("select", f"[{', '.join(parts)}]"),
+        ]
+
+
 def window_text(window: Window, columns: str, names: tuple[str, ...] = ()) -> str:
     """Returns a window as plans show it, such as `HOP(time_col=[t], size=[10 s], slide=[2 s])`.
 

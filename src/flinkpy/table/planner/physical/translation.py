@@ -32,6 +32,7 @@ from flinkpy.table.planner.hints import duration_ms
 from flinkpy.table.planner.logical.nodes import Window, row_of
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.sinks import SinkTranslator, is_alone
+from flinkpy.table.planner.physical.split_local_aggregates import SplitLocalAggregate, split_local_aggregate
 from flinkpy.table.planner.physical.translation_settings import AsyncScalarSettings as AsyncScalarSettings
 from flinkpy.table.planner.physical.translation_settings import TranslationSettings as TranslationSettings
 from flinkpy.table.planner.plans.uids import Uids
@@ -330,10 +331,29 @@ class Translator:
     @_translate.register
     def _(self, node: ph.LocalGroupAggregate) -> Transformation:
         assert self._settings.mini_batch is not None
+        found = split_local_aggregate(node)
+        if found is not None:
+            return self._split_local(node, found)
         spec = specs.LocalGroupAggregateSpec(
             node.grouping, node.aggregates, node.needs_retraction, self._settings.mini_batch, **self._types(node)
         )
         return self._operator(node, spec)
+
+    def _split_local(self, node: ph.LocalGroupAggregate, found: SplitLocalAggregate) -> Transformation:
+        """Returns the first phase over the rows before an Expand, which then does not run."""
+        assert self._settings.mini_batch is not None
+        spec = specs.SplitLocalGroupAggregateSpec(
+            found.grouping,
+            found.buckets,
+            found.bucket_of,
+            found.aggregates,
+            self._settings.mini_batch,
+            input_types=(InternalTypeInfo(found.below.row_type),),
+            output_type=InternalTypeInfo(node.row_type),
+        )
+        made = OperatorTransformation(node.name, spec, [self.translate(found.below)])
+        made.description = node.description(infix=True)
+        return made
 
     @_translate.register
     def _(self, node: ph.GlobalGroupAggregate) -> Transformation:
@@ -347,6 +367,25 @@ class Translator:
             _sends_before(node),
             self._settings.mini_batch,
             self._ttl(node.state_ttl_ms),
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.IncrementalGroupAggregate) -> Transformation:
+        assert self._settings.mini_batch is not None
+        spec = specs.IncrementalGroupAggregateSpec(
+            self._selector(node),
+            node.grouping,
+            node.aggregates,
+            InternalTypeInfo(node.local_input_type),
+            False,
+            False,
+            self._settings.mini_batch,
+            self._ttl(node.state_ttl_ms),
+            partial_type=InternalTypeInfo(node.partial_type),
+            final_grouping=node.final_grouping,
+            final_aggregates=node.final_aggregates,
             **self._types(node),
         )
         return self._operator(node, spec)
