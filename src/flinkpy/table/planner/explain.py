@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.physical import nodes as ph
+from flinkpy.table.planner.physical.texts import window_text
 from flinkpy.table.planner.rex_text import rex_text
 
 Node = TypeVar("Node")
@@ -136,7 +137,7 @@ def _logical_line(node: rel.RelNode) -> str:
             rows = ", ".join("{ " + ", ".join(rex_text(each, ()) for each in row) + " }" for row in node.rows)
             return f"LogicalValues(tuples=[[{rows}]])"
         case rel.WindowTableFunction():
-            window = ph.window_text(node.window, f"time_col=[{node.input.names[node.time_column]}]")
+            window = window_text(node.window, f"time_col=[{node.input.names[node.time_column]}]")
             return f"LogicalTableFunctionScan(invocation=[{window}])"
         case rel.ProcessTableFunction():
             return f"LogicalTableFunctionScan(invocation=[{node.invocation}])"

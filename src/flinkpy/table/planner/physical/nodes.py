@@ -27,11 +27,11 @@ from flinkpy.graph.table_specs import (
 )
 from flinkpy.sql.rex import UNNEST, UNNEST_WITH_ORDINALITY, AggregateCall, Literal, RexNode, UserFunctionCall
 from flinkpy.sql.types.logical_types import RowType, is_rowtime
-from flinkpy.table.planner.binder.literals import interval_text
 from flinkpy.table.planner.binder.operators import conjuncts
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind, mode_text
 from flinkpy.table.planner.logical.nodes import Window
 from flinkpy.table.planner.physical.emit_strategy import NO_EMIT, EmitStrategy
+from flinkpy.table.planner.physical.texts import call_text, window_text
 from flinkpy.table.planner.rex_text import CHARSET, rex_text, type_text
 
 #: A part of a node's description, such as ("groupBy", "[a]").
@@ -566,15 +566,6 @@ class _AggregateNode(PhysicalNode):
         ]
 
 
-def call_text(call: AggregateCall, names: tuple[str, ...], retracts: bool = False) -> str:
-    """Returns an aggregate as plans show it: `COUNT(DISTINCT a) FILTER f`."""
-    function = f"{call.function}_RETRACT" if retracts else call.function
-    arguments = ", ".join(names[each] for each in call.arguments) or "*"
-    distinct = "DISTINCT " if call.is_distinct else ""
-    chosen = "" if call.filter_index is None else f" FILTER {names[call.filter_index]}"
-    return f"{function}({distinct}{arguments}){chosen}"
-
-
 @dataclass(eq=False)
 class GroupAggregate(_AggregateNode):
     def terms(self, *, infix: bool = False) -> list[Term]:
@@ -658,28 +649,6 @@ class IncrementalGroupAggregate(PhysicalNode):
             ("finalAggGrouping", f"[{self._columns(self.final_grouping)}]"),
             ("select", f"[{', '.join(parts)}]"),
         ]
-
-
-def window_text(window: Window, columns: str, names: tuple[str, ...] = ()) -> str:
-    """Returns a window as plans show it, such as `HOP(time_col=[t], size=[10 s], slide=[2 s])`.
-
-    Args:
-        names: the names of the columns, for the partition keys of SESSION.
-    """
-    parts = [columns]
-    if window.kind == "CUMULATE":
-        parts += [f"max_size=[{interval_text(window.size_ms)}]", f"step=[{interval_text(window.slide_ms)}]"]
-    elif window.kind == "SESSION":
-        parts.append(f"gap=[{interval_text(window.size_ms)}]")
-        if window.partition and names:
-            parts.append(f"partition keys=[{', '.join(names[each] for each in window.partition)}]")
-    else:
-        parts.append(f"size=[{interval_text(window.size_ms)}]")
-        if window.slide_ms:
-            parts.append(f"slide=[{interval_text(window.slide_ms)}]")
-    if window.offset_ms:
-        parts.append(f"offset=[{interval_text(window.offset_ms)}]")
-    return f"{window.kind}({', '.join(parts)})"
 
 
 @dataclass(eq=False)
