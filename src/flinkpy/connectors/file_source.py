@@ -368,6 +368,11 @@ class FileSource(SourceBase):
         """The format by which readers decode files. A subclass may change its records."""
         return self._format
 
+    @property
+    def addition(self) -> str | None:
+        """Names columns that the source adds to those of `file_format`, or a rule by which it leaves out files."""
+        return None
+
     def list_files(self, is_seen: Callable[[str], bool] = is_visible) -> list[tuple[str, int]]:
         """Returns the files with their sizes, without those of partitions that hold no record of the pushed predicate.
 

@@ -29,7 +29,7 @@ from flinkpy.formats.file_format import FileFormat
 from flinkpy.formats.input_files import is_remote
 from flinkpy.formats.orc_format import OrcFormat, open_orc
 from flinkpy.formats.parquet_format import ParquetFormat, open_parquet
-from flinkpy.formats.partitioned_format import PartitionedFormat, is_partition, unescaped
+from flinkpy.formats.partitioned_format import DEFAULT_PARTITION, PartitionedFormat, is_partition, unescaped
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.records.lanes import arrow_schema
 from flinkpy.spark.columns.functions import F
@@ -111,20 +111,63 @@ def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
             reader = reader.option("basePath", hadoop_uri(session, table.base_path))
         frames.append(reader.load([hadoop_uri(session, path) for path in table.paths]))
     frame = reduce(lambda one, other: one.unionByName(other), frames)
-    columns = [
-        column(name).cast(castable(kind)).alias(name)
-        if name in partitions
-        else (column(name) if text is None else text.value(name, kind))
-        for name, kind in column_types(source.produced_type).items()
-    ]
+    produced = arrow_schema(source.produced_type)
+    assert produced is not None
+
+    def value(name: str, kind: t.DataType) -> Column:
+        if name in partitions:
+            return _partition_value(source, name).cast(castable(kind)).alias(name)
+        if text is not None:
+            return text.value(name, kind)
+        wanted = produced.field(name).type
+        is_cut = pa.types.is_timestamp(wanted) and wanted.unit == "ms"
+        return _in_milliseconds(name, kind) if is_cut else column(name)
+
+    columns = [value(name, kind) for name, kind in column_types(source.produced_type).items()]
     return frame.select(*columns, without_timestamps() if time is None else time)
+
+
+def _partition_value(source: FileSource, name: str) -> Column:
+    """Returns the text of a partition column. For Spark the directory of null has always the same name."""
+    file_format = source.file_format
+    assert isinstance(file_format, PartitionedFormat)
+    found = column(name)
+    if file_format.default_name == DEFAULT_PARTITION:
+        return found
+    return F.when(found != F.lit(file_format.default_name), found)
 
 
 def _bounded_files(spec: SourceSpec) -> FileSource:
     source = spec.source
     if not isinstance(source, FileSource) or source.boundedness is not Boundedness.BOUNDED:
         raise NotExpressible(f"a {type(source).__name__}")
+    if source.addition is not None:
+        raise NotExpressible(source.addition)
+    _check_types(source)
     return source
+
+
+def _check_types(source: FileSource) -> None:
+    """Checks that the source converts values as Spark can. Raises: NotExpressible."""
+    stored, wanted = arrow_schema(source.file_format.produced_type), arrow_schema(source.produced_type)
+    assert stored is not None
+    assert wanted is not None
+    for name, kind in zip(wanted.names, wanted.types):
+        found = stored.field(name).type
+        if found != kind and not _drops_microseconds(found, kind):
+            raise NotExpressible(f"column {name!r} of {kind} in files of {found}")
+
+
+def _drops_microseconds(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    if not pa.types.is_timestamp(stored) or not pa.types.is_timestamp(wanted):
+        return False
+    return (stored.unit, wanted.unit) == ("us", "ms") and stored.tz == wanted.tz
+
+
+def _in_milliseconds(name: str, kind: t.DataType) -> Column:
+    """Returns a timestamp without its microseconds, which are dropped as Arrow does it: towards 1970."""
+    micros = F.unix_micros(column(name).cast("timestamp"))
+    return F.timestamp_millis(F.call_function("div", micros, F.lit(1000))).cast(castable(kind)).alias(name)
 
 
 def _content(source: FileSource) -> FileFormat:
@@ -191,10 +234,32 @@ def _checked_tables(source: FileSource) -> list[_Table]:
             _check_file(path, schema, wanted)
     elif text is not None:
         text.fields(sized)
-    tables = _tables(source.paths, files, partitions, wanted.names)
+    paths = _partitions_of(source, files) or source.paths
+    tables = _tables(paths, files, partitions, wanted.names)
     if len(tables) > _MAX_TABLES or sum(len(table.paths) for table in tables) > _MAX_PATHS:
         raise NotExpressible(f"{len(source.paths)} single paths: give the directories in which the files are")
     return tables
+
+
+def _partitions_of(source: FileSource, files: list[str]) -> list[str] | None:
+    """Returns the directories of the partitions that are read; None for all, or if there are no partitions.
+
+    Raises: NotExpressible.
+    """
+    file_format = source.file_format
+    if not isinstance(file_format, PartitionedFormat):
+        return None
+    if file_format.default_name != DEFAULT_PARTITION and any(f"={DEFAULT_PARTITION}/" in path for path in files):
+        raise NotExpressible(f"a partition {DEFAULT_PARTITION}, which is null for Spark only")
+    if file_format.partitions is None:
+        return None
+    names = file_format.partition_type.get_field_names()
+    found: dict[str, None] = {}
+    for path in files:
+        parts = path.split("/")
+        last = max(place for place, part in enumerate(parts) if is_partition(part, names))
+        found["/".join(parts[: last + 1])] = None
+    return list(found)
 
 
 def _schemas(files: list[str], schema_of: Callable[[str], pa.Schema]) -> Any:

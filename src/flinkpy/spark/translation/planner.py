@@ -4,7 +4,8 @@ A *unit* is a pass (a chain of operators in Python workers), or a node that Spar
 frames between units, and from operator to operator within a pass.
 
 A node joins the pass of its producer if this is its only input and the edge is a forward edge between equal numbers of
-subtasks. It does so even if Spark could run it, because its columns would have to leave the worker for that.
+subtasks. It does so even if Spark could run it, because its columns would have to leave the worker for that. Parts of
+SQL queries do not, because no operator of flinkpy computes them.
 
 If executors can be lost, a sink gets a pass of its own when its chain has other readers. The frame of such a chain is
 kept for all of its readers, and Spark may compute a part of it again later. The sink would then write again.
@@ -19,6 +20,7 @@ from typing import Any
 from flinkpy.graph.operator_specs import PartitionSpec, SinkSpec
 from flinkpy.graph.partitioning import FORWARD, REBALANCE, RESCALE, SHUFFLE
 from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkRegion
+from flinkpy.graph.table_specs import SparkQuerySpec
 
 #: Partitionings that allow a record to go to any subtask.
 ANYWHERE = frozenset({FORWARD, REBALANCE, RESCALE, SHUFFLE})
@@ -120,7 +122,7 @@ def plan(region: SparkRegion, runs_in_spark: Callable[[SparkNode], bool], *, sep
 
 
 def _chain_to_join(region: SparkRegion, node: SparkNode, pass_of: dict[int, PassUnit]) -> PassUnit | None:
-    if len(node.inputs) != 1:
+    if len(node.inputs) != 1 or isinstance(node.spec, SparkQuerySpec):
         return None
     edge = node.inputs[0]
     chain = pass_of.get(edge.source)

@@ -73,6 +73,12 @@ class TableFileSource(FileSource):
     def reading_format(self) -> FileFormat:
         return _LogicalFormat(self.file_format, self._row_type, self._metadata)
 
+    @property
+    def addition(self) -> str | None:
+        if self._metadata:
+            return f"metadata columns ({', '.join(self._metadata)})"
+        return None if self._path_pattern is None else f"a pattern of paths ({self._path_pattern})"
+
     def list_files(self, is_seen: Callable[[str], bool] = is_visible) -> list[tuple[str, int]]:
         found = super().list_files(is_seen)
         if self._path_pattern is None:

@@ -7,6 +7,7 @@ from typing import Any
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.partitioning import FORWARD, HASH, REBALANCE
 from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkOutput, SparkRegion
+from flinkpy.graph.table_specs import SparkQuerySpec
 from flinkpy.network.partitioner import ForwardPartitioner, RebalancePartitioner
 from flinkpy.spark.translation.pass_programs import may_have_accumulators, report_output_of
 from flinkpy.spark.translation.planner import PassUnit, plan
@@ -55,6 +56,8 @@ def test_exchanges_and_nodes_with_two_inputs_begin_a_pass() -> None:
 def test_spark_runs_its_own_operators_unless_columns_would_have_to_leave_the_worker() -> None:
     chained = units_of(node(1), node(2, edge(1)), in_spark=(2,))
     assert shapes(chained) == [[1, 2]]
+    query = SparkQuerySpec("SELECT 1", (), ())
+    assert shapes(units_of(node(1), node(2, edge(1), spec=query), in_spark=(2,))) == [[1], 2]
     behind_exchange = units_of(node(1), node(2, edge(1, REBALANCE)), node(3, edge(2)), in_spark=(2, 3))
     assert shapes(behind_exchange) == [[1], 2, 3]
     assert [(output.stream, output.edge) for output in behind_exchange[0].outputs] == [((1, None), None)]

@@ -8,7 +8,9 @@ results, errors and overflows are Flink's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from flinkpy.functions.table_functions import UserDefinedFunction
 from flinkpy.graph.table_specs import EngineFunction
 from flinkpy.sql.rex import ASYNC, InputRef, Literal, RexCall, RexNode, UserFunctionCall, input_columns, moved, walk
 from flinkpy.sql.types import logical_types as lt
@@ -126,12 +128,22 @@ class ExpressionRenderer:
         if isinstance(node, UserFunctionCall):
             if not self.dialect.calls_user_functions or not node.is_deterministic or node.kind == ASYNC:
                 raise NotInEngine(node.name)
+            if _needs_context(node.function):
+                raise NotInEngine(f"{node.name} has `open` or `close`, which an operator calls")
         elif isinstance(node, RexCall):
             definition = definition_of(node)
             if definition.kernel is None or not definition.is_deterministic or definition.is_dynamic:
                 raise NotInEngine(node.function)
         elif not isinstance(node, (InputRef, Literal)):
             raise NotInEngine(str(node))
+
+
+def _needs_context(function: Any) -> bool:
+    """True if a function of a user is opened or closed by the operator that calls it."""
+    kind = type(function)
+    return any(
+        getattr(kind, name, None) not in (None, getattr(UserDefinedFunction, name)) for name in ("open", "close")
+    )
 
 
 class Operand:
