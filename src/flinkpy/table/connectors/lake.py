@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import FlinkError, UnsupportedOperationError, ValidationError
-from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.configuration.options import ConfigOption, OptionType, without_effect
 from flinkpy.connectors.split_reader import OpenSplit
 from flinkpy.connectors.tables.table_sink import TableSink, TableSinkBuilder
 from flinkpy.connectors.tables.table_source import TableReader, TableSource, TableSourceBuilder
@@ -52,6 +52,48 @@ AS_OF_TIMESTAMP: ConfigOption[int | None] = ConfigOption(
 BRANCH: ConfigOption[str | None] = ConfigOption("branch", _STRING, None, "The branch to read.")
 TAG: ConfigOption[str | None] = ConfigOption("tag", _STRING, None, "The tag to read.")
 STREAMING = ConfigOption("streaming", OptionType.BOOL, False, "Must be false: tables are read at one version.")
+UPSERT_ENABLED = ConfigOption(
+    "upsert-enabled", OptionType.BOOL, False, "Must be false: pyiceberg writes no equality deletes."
+)
+_IS_STREAMING = "tables are read at one version, not as streams of snapshots"
+_IS_TABLE_PROPERTY = "set the property of the table in its catalog"
+#: Options of Flink's connector that would change the rows or files, and that are not supported.
+_REFUSED: dict[ConfigOption[str | None], str] = {
+    ConfigOption(key, _STRING, None, f"Not supported: {reason}."): reason
+    for key, reason in {
+        "monitor-interval": _IS_STREAMING,
+        "starting-strategy": _IS_STREAMING,
+        "start-snapshot-id": _IS_STREAMING,
+        "start-snapshot-timestamp": _IS_STREAMING,
+        "end-snapshot-id": "choose one snapshot with 'snapshot-id'",
+        "start-tag": _IS_STREAMING,
+        "end-tag": "choose one snapshot with 'tag'",
+        "watermark-column": "declare WATERMARK in the table",
+        "catalog-impl": "it names a class of Java; 'py-catalog-impl' names one of Python",
+        "io-impl": "it names a class of Java; 'py-io-impl' names one of Python",
+        "write-format": _IS_TABLE_PROPERTY,
+        "target-file-size-bytes": _IS_TABLE_PROPERTY,
+        "compression-codec": _IS_TABLE_PROPERTY,
+        "compression-level": _IS_TABLE_PROPERTY,
+        "overwrite-enabled": "write INSERT OVERWRITE",
+        "write-parallelism": "use 'sink.parallelism'",
+    }.items()
+}
+#: Options of Flink's connector about how it works inside.
+_WITHOUT_EFFECT = tuple(
+    without_effect(ConfigOption(key, _STRING, None, reason))
+    for key, reason in {
+        "cache-enabled": "Tables are loaded when a query is planned.",
+        "cache.expiration-interval-ms": "Tables are loaded when a query is planned.",
+        "clients": "A catalog has one client.",
+        "property-version": "There is one version of the options.",
+        "split-size": "A split is a data file.",
+        "split-lookback": "A split is a data file.",
+        "split-file-open-cost": "A split is a data file.",
+        "include-column-stats": "Statistics are read where conditions need them.",
+        "distribution-mode": "Rows are not sent to other subtasks before they are written.",
+    }.items()
+)
 
 #: Options that are passed to the catalog as its properties.
 _CATALOG_PROPERTIES: tuple[ConfigOption[str | None], ...] = tuple(
@@ -73,6 +115,9 @@ _CATALOG_PROPERTIES: tuple[ConfigOption[str | None], ...] = tuple(
         "init_catalog_tables": "Whether a SQL catalog makes its own tables.",
         "pool_pre_ping": "Whether a SQL catalog tests its connections.",
         "echo": "Whether a SQL catalog logs its statements.",
+        "rest-page-size": "The names that a REST catalog sends at a time.",
+        "scan-planning-mode": "Where the files of a scan are chosen: client or server.",
+        "view-endpoints-supported": "Whether a REST catalog has views.",
     }.items()
 )
 #: The names of other properties of catalogs and file systems begin so.
@@ -89,6 +134,8 @@ _CATALOG_PREFIXES = (
     "glue.",
     "dynamodb.",
     "hive.",
+    "gcp.",
+    "lock-check-",
 )
 
 TABLE_PATH: ConfigOption[str | None] = ConfigOption("table-path", _STRING, None, "The directory of the table.")
@@ -134,14 +181,16 @@ class IcebergTableFactory(_LakeTableFactory):
         BRANCH,
         TAG,
         STREAMING,
+        UPSERT_ENABLED,
+        *_REFUSED,
+        *_WITHOUT_EFFECT,
         *_CATALOG_PROPERTIES,
     )
     option_prefixes = _CATALOG_PREFIXES
 
     def reading(self, context: FactoryContext) -> TableSourceBuilder:
         options = context.options
-        if options.get(STREAMING):
-            raise UnsupportedOperationError(f"'{STREAMING.key}' = 'true' is not supported: remove the option")
+        _check_supported(options)
         builder = TableSource.for_catalog(*self._place(context))
         snapshot, moment = options.get(SNAPSHOT_ID), options.get(AS_OF_TIMESTAMP)
         branch, tag = options.get(BRANCH), options.get(TAG)
@@ -154,6 +203,7 @@ class IcebergTableFactory(_LakeTableFactory):
         return builder if tag is None else _checked(lambda: builder.tag(tag))
 
     def writing(self, context: FactoryContext) -> TableSinkBuilder:
+        _check_supported(context.options)
         _check_writes_newest(context, SNAPSHOT_ID, AS_OF_TIMESTAMP, BRANCH, TAG)
         return TableSink.for_catalog(*self._place(context))
 
@@ -197,6 +247,19 @@ class DeltaTableFactory(_LakeTableFactory):
 
     def _place(self, options: TableOptions) -> tuple[str, dict[str, str]]:
         return options.get(TABLE_PATH) or "", options.prefixed(_STORAGE)
+
+
+def _check_supported(options: TableOptions) -> None:
+    """Raises: UnsupportedOperationError, which names an option of Flink's connector that would change the result."""
+    reasons: dict[ConfigOption[Any], str] = {
+        option: reason for option, reason in _REFUSED.items() if options.contains(option)
+    }
+    if options.get(STREAMING):
+        reasons[STREAMING] = _IS_STREAMING
+    if options.get(UPSERT_ENABLED):
+        reasons[UPSERT_ENABLED] = "pyiceberg, which writes the tables, writes no equality deletes"
+    for option, reason in reasons.items():
+        raise UnsupportedOperationError(f"iceberg: the option '{option.key}' is not supported: {reason}")
 
 
 def _check_writes_newest(context: FactoryContext, *options: ConfigOption[Any]) -> None:

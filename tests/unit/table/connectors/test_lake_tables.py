@@ -115,8 +115,12 @@ def test_wrong_options_are_reported(tmp_path: Path) -> None:
     iceberg = RealTable("iceberg", tmp_path).create()
     with pytest.raises(ValidationError, match="did you mean 'snapshot-id'"):
         create_source(declared(iceberg, **{"snapshot-ids": "1"}), Configuration())
-    with pytest.raises(UnsupportedOperationError, match="'streaming' = 'true' is not supported"):
-        create_source(declared(iceberg, streaming="true"), Configuration())
+    refused = {"streaming": "true", "monitor-interval": "10s", "catalog-impl": "org.example.Catalog"}
+    for key, text in refused.items():
+        with pytest.raises(UnsupportedOperationError, match=f"the option '{key}' is not supported"):
+            create_source(declared(iceberg, **{key: text}), Configuration())
+    with pytest.raises(UnsupportedOperationError, match="'upsert-enabled' is not supported: pyiceberg"):
+        create_sink(declared(iceberg, **{"upsert-enabled": "true"}), Configuration())
     with pytest.raises(ValidationError, match="has been set already"):
         create_source(declared(iceberg, branch="main", tag="x"), Configuration())
 
