@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import FlinkError, ValidationError
-from flinkpy.common.types import RowKind
 from flinkpy.connectors.elasticsearch.bulk_client import Action
+from flinkpy.records.last_changes import is_deletion
 from flinkpy.sql.functions.date_formats import date_format
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.logical_types import LogicalType, RowType
@@ -164,18 +164,13 @@ class DocumentEmitter:
     documents: TableSerializationSchema
 
     def actions(self, batch: Batch, input_type: Any, now_ms: int) -> list[Action]:
-        """Returns one action per change. Rows before an update have none: the row after it has the same key."""
-        import numpy as np
-
+        """Returns one action per change. A row before an update is a deletion: the row after it need not follow."""
         rows: Any = batch.values
         kinds = batch.kinds
-        if kinds is not None:
-            kept = np.flatnonzero(kinds != RowKind.UPDATE_BEFORE.value)
-            rows, kinds = rows.take(kept), kinds[kept]
         indices = self.index.names(rows, self.row_type, now_ms)
         ids = self._ids(rows)
         documents = self.documents.encode(rows, None)
-        is_deleted = [False] * rows.num_rows if kinds is None else (kinds == RowKind.DELETE.value).tolist()
+        is_deleted = [False] * rows.num_rows if kinds is None else is_deletion(kinds).tolist()
         return [self._action(*each) for each in zip(indices, ids, documents, is_deleted)]
 
     def _ids(self, rows: pa.RecordBatch) -> list[str | None]:

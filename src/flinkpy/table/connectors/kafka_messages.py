@@ -30,6 +30,7 @@ from flinkpy.formats.bad_records import shown
 from flinkpy.formats.schema import DecodedMessages
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import rows_of
+from flinkpy.records.last_changes import is_deletion
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
@@ -255,14 +256,10 @@ class KafkaTableWriter(KafkaRecordSerializationSchema):
 
         rows: Any = batch.values
         kinds = batch.kinds
-        if self._is_upsert and kinds is not None:
-            # The row after an update follows, and replaces the row before it.
-            kept = np.flatnonzero(kinds != RowKind.UPDATE_BEFORE.value)
-            rows, kinds = rows.take(kept), kinds[kept]
         values = self._value_schema.encode(_part(rows, self._value), None if self._is_upsert else kinds)
         if self._is_upsert and kinds is not None:
-            deleted = (kinds == RowKind.DELETE.value).tolist()
-            values = [None if is_deleted else value for is_deleted, value in zip(deleted, values)]
+            # A row before an update is a deletion, too: a condition may keep the row after it from following.
+            values = [None if is_deleted else value for is_deleted, value in zip(is_deletion(kinds).tolist(), values)]
         keys: Any = repeat(None)
         if self._key is not None and self._key_schema is not None:
             keys = self._key_schema.encode(_part(rows, self._key), None)

@@ -69,13 +69,14 @@ def row(number: int, name: str | None = "a") -> dict[str, Any]:
 
 
 def test_rows_are_updated_and_deleted_by_primary_key(cluster: BulkServer) -> None:
-    changes = [row(1), row(2), row(1), row(1, "b"), row(2), row(3)]
+    changes = [row(1), row(2), row(1), row(1, "b"), row(2), row(4)]
     sink = sink_of(f"http://{cluster.address}")
     assert sink.changelog_mode(ChangelogMode.all()) == UPSERT
-    write(sink, changes, [INS, INS, UB, UA, DEL, DEL])
+    # A condition may keep the row after an update from following, as that of 4.
+    write(sink, changes, [INS, INS, UB, UA, DEL, UB])
     stored = {"id": 1, "name": "b", "ts": "2024-01-02 03:04:00", "price": 2.5}
     assert cluster.documents == {("users", "1"): stored}
-    assert [count for _, _, count in cluster.requests] == [5], "a row before an update needs no action"
+    assert [count for _, _, count in cluster.requests] == [6]
 
 
 def test_without_a_key_rows_are_only_added(cluster: BulkServer) -> None:

@@ -161,7 +161,8 @@ def test_upserts_replace_rows_and_tombstones_delete_them(include: str) -> None:
     assert rows == [ROW, {"id": 1, "name": None, "n": None}, ROW]
     assert kinds == [2, 3, 2]
     records, _ = written(options, [0, 1, 2, 3], ROW, ROW, {**ROW, "n": 9}, {**ROW, "n": 9}, keys=("id",))
-    assert records == [({"id": 1}, value), ({"id": 1}, {**value, "n": 9}), ({"id": 1}, None)]
+    # The row after an update need not follow: a condition may not be true for it.
+    assert records == [({"id": 1}, value), ({"id": 1}, None), ({"id": 1}, {**value, "n": 9}), ({"id": 1}, None)]
 
 
 def test_the_changes_that_tables_send_and_take_depend_on_their_formats() -> None:

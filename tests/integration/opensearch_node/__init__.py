@@ -1,0 +1,1 @@
+"""A real node of OpenSearch for tests."""
