@@ -52,6 +52,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Lets the garbage collector free the modules at the end. DuckDB's bindings print what is not freed."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
     return GroupScheduling(config, log) if config.getvalue("dist") == "loadscope" else None
