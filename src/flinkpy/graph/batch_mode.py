@@ -16,7 +16,6 @@ from flinkpy.configuration import read_option
 from flinkpy.configuration.core_options import EXECUTION_TARGET
 from flinkpy.configuration.execution_options import BATCH_SHUFFLE_MODE, SORT_INPUTS, USE_BATCH_STATE_BACKEND
 from flinkpy.graph import operator_specs as specs
-from flinkpy.graph import table_specs
 from flinkpy.graph.stream_graph import StreamGraph
 
 if TYPE_CHECKING:
@@ -108,8 +107,7 @@ def _are_exchanges_blocking(configuration: Configuration) -> bool:
 
 def batch_spec_of(spec: specs.OperatorSpec) -> specs.OperatorSpec | None:
     """Returns the spec for batch mode, or None if the operator does not change."""
-    if isinstance(spec, table_specs.JoinSpec):
-        # It works on columns of all keys together, also of none.
+    if isinstance(spec, specs.KeyedTwoInputSpec) and not spec.takes_key_by_key:
         return None
     if isinstance(spec, _WAITING):
         return specs.BatchSpec(spec, input_types=spec.input_types, output_type=spec.output_type)

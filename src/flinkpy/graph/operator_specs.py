@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +351,9 @@ class KeyedMultipleInputSpec(OperatorSpec):
 @dataclass(frozen=True, slots=True)
 class KeyedTwoInputSpec(KeyedMultipleInputSpec):
     """The base class of joins of two inputs."""
+
+    #: False for a join of columns of all keys together, which does not need the keys one after the other in batch mode.
+    takes_key_by_key: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from flinkpy.graph.operator_specs import KeyedMultipleInputSpec, KeyedSpec, KeyedTwoInputSpec, OperatorSpec
 from flinkpy.sql.rex import AggregateCall, RexNode, UserFunctionCall
@@ -504,6 +504,8 @@ class JoinSpec(KeyedTwoInputSpec):
         filter_nulls: for each key, True if NULL joins nothing (`=`), False for IS NOT DISTINCT FROM.
         condition: the rest of the condition, over the columns of both inputs; None for none.
     """
+
+    takes_key_by_key: ClassVar[bool] = False
 
     join_type: JoinType
     left_keys: tuple[int, ...]

@@ -43,6 +43,13 @@ def test_a_program_loads_no_heavy_library_before_it_has_a_job() -> None:
     assert names & (_HEAVY | _ARROW) == set()
 
 
+def test_a_program_that_submits_a_job_loads_nothing_of_sql() -> None:
+    names, _ = _loaded(
+        "flinkpy.datastream.stream_execution_environment, flinkpy.graph.batch_mode, flinkpy.client.executor"
+    )
+    assert [name for name in names if name.startswith(("flinkpy.sql", "flinkpy.graph.table_specs"))] == []
+
+
 def test_the_help_of_the_command_line_loads_nothing_that_only_calls_need() -> None:
     names, _ = _loaded("flinkpy.cli.main; flinkpy.cli.main.run(['--help'])")
     assert names & (_HEAVY | _ARROW | {"asyncio", "google.protobuf", "grpc"}) == set()
