@@ -1,4 +1,4 @@
-"""Write down PyFlink's public API, for tests/unit/datastream/test_pyflink_signatures.py. Run by hand for a new PyFlink.
+"""Write down PyFlink's public API, for the tests of its signatures. Run by hand for a new PyFlink.
 
     python tools/gen_pyflink_api.py .bench/pyflink/lib/python3.11/site-packages/pyflink
 
@@ -14,8 +14,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGES = ("common", "datastream", "metrics")
-OUTPUT = Path(__file__).resolve().parent.parent / "tests/unit/datastream/pyflink_signatures.json"
+TESTS = Path(__file__).resolve().parent.parent / "tests" / "unit"
+#: The packages of each file of facts.
+OUTPUTS = {
+    TESTS / "datastream" / "pyflink_signatures.json": ("common", "datastream", "metrics"),
+    TESTS / "table" / "pyflink_table_signatures.json": ("table",),
+}
 
 #: How a method is decorated, as the test reads it. Other decorators do not change how a member is used.
 _KINDS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
@@ -25,8 +29,14 @@ def main() -> None:
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "datastream").is_dir():
         sys.exit(__doc__)
     root = Path(sys.argv[1])
-    modules = {}
-    for package in PACKAGES:
+    for output, packages in OUTPUTS.items():
+        facts = {"version": _version(root), "modules": facts_of_packages(root, packages)}
+        output.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def facts_of_packages(root: Path, packages: tuple[str, ...]) -> dict[str, object]:
+    modules: dict[str, object] = {}
+    for package in packages:
         for path in sorted((root / package).rglob("*.py")):
             if "tests" in path.parts:
                 continue
@@ -35,8 +45,7 @@ def main() -> None:
             module = facts_of_module(ast.parse(path.read_text()))
             if module["exports"] or module["members"]:
                 modules[name] = module
-    facts = {"version": _version(root), "modules": modules}
-    OUTPUT.write_text(json.dumps(facts, indent=1) + "\n")
+    return modules
 
 
 def facts_of_module(tree: ast.Module) -> dict[str, object]:

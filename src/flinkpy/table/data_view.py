@@ -7,7 +7,7 @@ Differs: they are part of the accumulator in state, and not states of their own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -41,6 +41,9 @@ class ListView(DataView, Generic[T]):
 
     def clear(self) -> None:
         self._list = []
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._list)
 
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, ListView) and self._list == other._list

@@ -54,6 +54,14 @@ class StatementSet:
         """Prints the plan of all INSERTs to standard output."""
         sys.stdout.write(self.explain(*extra_details) + "\n")
 
+    def attach_as_datastream(self) -> None:
+        """Adds the INSERTs to the program of the StreamExecutionEnvironment, whose `execute` runs them.
+
+        The set forgets them.
+        """
+        operations, self._operations = self._operations, []
+        self._environment.attach_inserts(operations)
+
     def compile_plan(self) -> CompiledPlan:
         """Returns the compiled plan of all INSERTs, which stay in the set."""
         from flinkpy.table.compiled_plan import CompiledPlan

@@ -396,6 +396,11 @@ class TableEnvironment:
         assert client is not None
         return str(client.get_job_id())
 
+    def attach_inserts(self, operations: Sequence[Any]) -> None:
+        """Adds INSERTs to the program of the StreamExecutionEnvironment. Not part of PyFlink's API."""
+        for transformation in self._planner.translate(operations):
+            self._add(transformation)
+
     def _submit_inserts(
         self, transformations: Sequence[Transformation], names: Sequence[str], job_name: str | None = None
     ) -> TableResult:

@@ -28,6 +28,9 @@ class TablePipeline:
         self.operation = operation
         self._environment = environment
 
+    def __str__(self) -> str:
+        return f"TablePipeline({self.operation.name})"
+
     def execute(self) -> TableResult:
         """Runs the INSERT as a job of its own."""
         return self._environment.execute_inserts([self.operation])

@@ -81,3 +81,12 @@ def test_sql_can_name_a_table_object(tables: TableEnvironment) -> None:
     source = tables.from_descriptor(TableDescriptor.for_connector("datagen").schema(SCHEMA).build())
     assert str(source) == str(source)
     assert tables.sql_query(f"SELECT UPPER(f0) AS u FROM {source}").get_resolved_schema().column_names == ("u",)
+
+
+def test_attached_inserts_are_part_of_the_program(tables: TableEnvironment) -> None:
+    source = tables.from_descriptor(TableDescriptor.for_connector("datagen").schema(SCHEMA).build())
+    statements = tables.create_statement_set()
+    statements.add_insert(TableDescriptor.for_connector("blackhole").build(), source).attach_as_datastream()
+    assert "anonymous_blackhole" in tables.execution_environment.get_execution_plan()
+    with pytest.raises(ValidationError, match="No operators defined"):
+        statements.execute()
