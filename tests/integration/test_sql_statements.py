@@ -141,3 +141,22 @@ def test_rows_of_a_database_are_updated_deleted_and_truncated(shared_cluster: Ru
     assert stored() == [(1, "a", 1.0)]
     tables.execute_sql("TRUNCATE TABLE items")
     assert stored() == []
+
+
+def test_a_temporal_table_function_finds_the_version_of_each_row(tables: TableEnvironment, tmp_path: Path) -> None:
+    lines = {"orders": "1,EUR,00:05\n2,USD,00:15\n3,EUR,00:25\n", "rates": "EUR,10,00:01\nEUR,30,00:20\nEUR,20,00:10\n"}
+    for name, columns in (("orders", "id INT, currency STRING"), ("rates", "currency STRING, rate INT")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.csv").write_text(lines[name].replace(",00:", ",2024-01-01 00:").replace("\n", ":00\n"))
+        tables.execute_sql(
+            f"CREATE TABLE {name} ({columns}, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' HOUR) "
+            f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path / name}', 'format' = 'csv')"
+        )
+    function = tables.from_path("rates").create_temporal_table_function("ts", "currency")
+    tables.create_temporary_system_function("Rates", function)
+    found = rows(
+        tables,
+        "SELECT id, rate, OBJECT_OF('Price', 'id', id, 'rate', rate).rate FROM orders AS o, "
+        "LATERAL TABLE(Rates(o.ts)) AS r WHERE o.currency = r.currency",
+    )
+    assert sorted(found) == [(1, 10, 10), (3, 30, 30)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinkpy.common.errors import UnsupportedOperationError, ValidationError
+from flinkpy.common.errors import ValidationError
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.expression import Expression, JsonOnNull, TimePointUnit, constant, node_of
 from flinkpy.table.expression_nodes import SqlCall, TableSymbol, UnresolvedCall, UnresolvedReference, ValueLiteral
@@ -236,8 +236,13 @@ def descriptor(*column_names: str) -> Expression[Any]:
 
 
 def object_of(class_name: str, *args: Any) -> Expression[Any]:
-    """Not there. Raises: UnsupportedOperationError"""
-    raise UnsupportedOperationError("object_of is not supported: flinkpy has no structured types; use row()")
+    """Returns a structured value.
+
+    Args:
+        class_name: the name of its type.
+        args: names and values of its fields in turn.
+    """
+    return _call("OBJECT_OF", class_name, *args)
 
 
 def row_interval(rows: int) -> Expression[Any]:

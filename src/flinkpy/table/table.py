@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flinkpy.table.planner.logical.nodes import RelNode
     from flinkpy.table.table_environment import TableEnvironment
     from flinkpy.table.table_pipeline import TablePipeline
+    from flinkpy.table.temporal_table_function import TemporalTableFunction
 
 __all__ = ["GroupWindowedTable", "GroupedTable", "OverWindowedTable", "Table", "WindowGroupedTable"]
 
@@ -252,6 +253,38 @@ class Table:
         return node_of(call.alias(*function.alias_names) if function.alias_names else call)
 
     # -- the schema --------------------------------------------------------------------------------------------------
+
+    def create_temporal_table_function(
+        self, time_attribute: Expression[Any] | str, primary_key: Expression[Any] | str
+    ) -> TemporalTableFunction:
+        """Returns a function of the versions of this table. Beyond PyFlink; Java's API has it.
+
+        Registered by `create_temporary_system_function("Rates", function)`, it is called as
+        `FROM orders AS o, LATERAL TABLE(Rates(o.ts)) AS r WHERE o.currency = r.currency`.
+
+        Args:
+            time_attribute: the event time from which a row is valid.
+            primary_key: the column whose rows are versions of one another.
+
+        Raises: ValidationError if a column is unknown, or the first one is no event time.
+        """
+        from flinkpy.table.temporal_table_function import TemporalTableFunction
+
+        names = self.operation.row_type.names
+        places = []
+        for each in (time_attribute, primary_key):
+            node = each if isinstance(each, str) else node_of(each)
+            name = node.name if isinstance(node, UnresolvedReference) else str(node)
+            if name not in names:
+                raise ValidationError(f"The table has no column '{name}', only {list(names)}.")
+            places.append(names.index(name))
+        made = TemporalTableFunction(self.operation, *places)
+        if not made.has_event_time:
+            raise ValidationError(
+                f"The column '{names[places[0]]}' is no event time attribute. A temporal table function of a "
+                "processing time is not supported: join a table of a connector with lookups FOR SYSTEM_TIME AS OF it."
+            )
+        return made
 
     def get_resolved_schema(self) -> ResolvedSchema:
         """Returns the columns of the table."""

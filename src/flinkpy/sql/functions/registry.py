@@ -33,6 +33,7 @@ _FAMILIES = (
     "bitmaps",
     "bound_functions",
     "process_tables",
+    "structured",
 )
 
 _DEFINITIONS: dict[str, FunctionDefinition] = {}

@@ -174,6 +174,9 @@ def value_text(value: Any, kind: lt.LogicalType, show: Any) -> str:
         return f"{{{', '.join(pairs)}}}"
     if isinstance(kind, lt.RowType):
         values = value.values() if isinstance(value, dict) else value
+        if isinstance(kind, lt.StructuredType):
+            pairs = [f"{f.name}={value_text(each, f.type, show)}" for f, each in zip(kind.fields, values)]
+            return f"({', '.join(pairs)})"
         return f"({', '.join(value_text(each, child, show) for each, child in zip(values, kind.children))})"
     return show(value, kind)
 

@@ -74,13 +74,18 @@ def supports_avoiding_cast(source: lt.LogicalType, target: lt.LogicalType) -> bo
     if target.root in (R.VARCHAR, R.VARBINARY):
         family = _TEXT if target.root is R.VARCHAR else of.BINARY_STRING
         return source.root in family and source.length <= target.length  # type: ignore[attr-defined]
-    if source.root is not target.root:
+    if source.root is not target.root or class_of(source) != class_of(target):
         return False
     if isinstance(target, lt.LocalZonedTimestampType | lt.TimestampType):
         return source.precision == target.precision  # type: ignore[attr-defined]
     if target.root in of.INTERVAL:
         return True
     return bool(target.children) and _fit(source, target, supports_avoiding_cast)
+
+
+def class_of(kind: lt.LogicalType) -> str | None:
+    """Returns the class of a structured type; None for other types."""
+    return kind.class_name if isinstance(kind, lt.StructuredType) else None
 
 
 def _supports(source: lt.LogicalType, target: lt.LogicalType, explicit: bool) -> bool:
@@ -93,6 +98,9 @@ def _supports(source: lt.LogicalType, target: lt.LogicalType, explicit: bool) ->
     if source.root in of.EXACT_NUMERIC and target.root in of.INTERVAL:
         return of.is_single_field_interval(target)
     if target.root in of.CONSTRUCTED:
+        if not explicit and class_of(source) != class_of(target):
+            # A row becomes a value of a class, or the other way round, only if the query says so.
+            return False
         return source.root is target.root and _fit(source, target, lambda one, other: _supports(one, other, explicit))
     if source.root in of.CONSTRUCTED and target.root not in _TEXT:
         return False

@@ -335,6 +335,25 @@ class RowType(LogicalType):
 
 
 @dataclass(frozen=True, slots=True)
+class StructuredType(RowType):
+    """A row that has the name of a class. Its values are those of a row, because no class of Java can be loaded.
+
+    Source: org.apache.flink.table.types.logical.StructuredType.
+    """
+
+    class_name: str = ""
+
+    def as_sql(self) -> str:
+        shown = [f"`{each.name.replace('`', '``')}` {each.type}" for each in self.fields]
+        return f"STRUCTURED<{', '.join([quoted_text(self.class_name), *shown])}>"
+
+
+def quoted_text(text: str) -> str:
+    """Returns a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True, slots=True)
 class RawType(LogicalType):
     """Pickled Python objects, which SQL passes on and does not look into."""
 

@@ -217,4 +217,9 @@ def _constructed(types: Sequence[lt.LogicalType]) -> lt.LogicalType | None:
     if isinstance(first, lt.MapType):
         return lt.MapType(*found)
     assert isinstance(first, lt.RowType)
+    if isinstance(first, lt.StructuredType):
+        if any(getattr(kind, "class_name", None) != first.class_name for kind in types):
+            return None
+        fields = tuple(replace(each, type=child) for each, child in zip(first.fields, found))
+        return replace(first, fields=fields, nullable=True)
     return lt.RowType(tuple(replace(each, type=child) for each, child in zip(first.fields, found)))

@@ -18,6 +18,7 @@ from flinkpy.table.catalog.catalog_manager import CatalogManager
 from flinkpy.table.catalog.catalog_tables import CatalogFunction
 from flinkpy.table.catalog.identifiers import ObjectIdentifier
 from flinkpy.table.module.module_manager import ModuleManager
+from flinkpy.table.temporal_table_function import TemporalTableFunction
 from flinkpy.table.udf import (
     AggregateFunction,
     TableAggregateFunction,
@@ -41,7 +42,7 @@ class FunctionCatalog:
         self._system: dict[str, CatalogFunction] = {}
         self._temporary: dict[ObjectIdentifier, CatalogFunction] = {}
 
-    def user_function(self, name: tuple[str, ...]) -> UserDefinedFunctionWrapper | None:
+    def user_function(self, name: tuple[str, ...]) -> UserDefinedFunctionWrapper | TemporalTableFunction | None:
         """Returns the user-defined function that a call names; None if there is none, so that it is a built-in one.
 
         Raises: ValidationError if the function cannot be imported, or does not say its result type.
@@ -192,9 +193,9 @@ def load_function(function: CatalogFunction) -> Any:
     return found() if inspect.isclass(found) else found
 
 
-def _typed(function: Any, name: str) -> UserDefinedFunctionWrapper:
+def _typed(function: Any, name: str) -> UserDefinedFunctionWrapper | TemporalTableFunction:
     """Returns a function with its types."""
-    if isinstance(function, UserDefinedFunctionWrapper):
+    if isinstance(function, (UserDefinedFunctionWrapper, TemporalTableFunction)):
         return function
     wrap = udtaf if isinstance(function, TableAggregateFunction) else udaf
     if isinstance(function, (AggregateFunction, TableAggregateFunction)):

@@ -108,11 +108,12 @@ def _cast_for_sink(
 def _assignable(source: LogicalType, target: LogicalType) -> bool:
     """True if INSERT casts values although some may not fit: between numbers, and to shorter texts and times."""
     from flinkpy.sql.types import families as of
+    from flinkpy.sql.types.casting import class_of
 
     for family in (of.NUMERIC, of.CHARACTER_STRING, of.BINARY_STRING, of.TIMESTAMP):
         if source.root in family and target.root in family:
             return True
-    return source.root is target.root
+    return source.root is target.root and class_of(source) == class_of(target)
 
 
 def _mismatch(problem: str, table: str, query: RowType, sink: RowType) -> ValidationError:

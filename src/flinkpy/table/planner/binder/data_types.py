@@ -49,7 +49,10 @@ def logical_type(node: ast.DataType) -> lt.LogicalType:
         return lt.MultisetType(element, nullable=nullable)
     if isinstance(node, ast.MapType):
         return lt.MapType(logical_type(node.key), logical_type(node.value), nullable=nullable)
-    if isinstance(node, (ast.RowType, ast.StructuredType)):
+    if isinstance(node, ast.StructuredType):
+        attributes = tuple(lt.RowField(each.name.last, logical_type(each.type), each.comment) for each in node.fields)
+        return lt.StructuredType(attributes, node.class_name, nullable=nullable)
+    if isinstance(node, ast.RowType):
         fields = tuple(lt.RowField(each.name.last, logical_type(each.type), each.comment) for each in node.fields)
         return lt.RowType(fields, nullable=nullable)
     if isinstance(node, ast.RawType):

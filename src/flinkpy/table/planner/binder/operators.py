@@ -13,6 +13,7 @@ from flinkpy.sql.rex import Literal, RexCall, RexNode
 from flinkpy.sql.types import families as of
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types import merging
+from flinkpy.sql.types.casting import class_of
 from flinkpy.sql.types.logical_types import TypeRoot
 from flinkpy.table.planner.logical.time import as_regular
 
@@ -100,6 +101,8 @@ def same_type(left: lt.LogicalType, right: lt.LogicalType) -> bool:
     """True if values of one type are values of the other, nullability and time attributes aside."""
     if isinstance(left, lt.RowType) and isinstance(right, lt.RowType):
         pairs = zip(left.fields, right.fields)
+        if class_of(left) != class_of(right):
+            return False
         return len(left.fields) == len(right.fields) and all(same_type(a.type, b.type) for a, b in pairs)
     if left.root is right.root and left.children and not isinstance(left, lt.RowType):
         return all(same_type(a, b) for a, b in zip(left.children, right.children))

@@ -16,7 +16,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from flinkpy.common.errors import UnsupportedOperationError, ValidationError
+from flinkpy.common.errors import ValidationError
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import Literal
 from flinkpy.sql.types import logical_types as lt
@@ -381,10 +381,6 @@ def _json_aggregate(name: str) -> _Syntax:
     return make
 
 
-def _structured(nodes: _Nodes) -> ast.Expression:
-    raise UnsupportedOperationError("object_update is not supported: flinkpy has no structured types")
-
-
 _SPECIAL: dict[str, _Syntax] = {
     "and": _logical("AND"),
     "or": _logical("OR"),
@@ -422,5 +418,4 @@ _SPECIAL: dict[str, _Syntax] = {
         for kind in ("JSON_OBJECTAGG", "JSON_ARRAYAGG")
         for name in (f"{kind}_NULL_ON_NULL", f"{kind}_ABSENT_ON_NULL")
     },
-    "OBJECT_UPDATE": _structured,
 }

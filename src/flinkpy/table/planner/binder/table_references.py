@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import singledispatchmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.graph.table_specs import JoinType
 from flinkpy.sql.parser import nodes as ast
@@ -146,9 +146,15 @@ class TableReferenceBinder:
         aliased = right_node if isinstance(right_node, ast.AliasedTable) else None
         if aliased is not None:
             right_node = aliased.table
-        if isinstance(right_node, ast.Unnest) or self._is_table_function(right_node):
+        temporal = self._temporal_table_function(right_node)
+        if temporal is not None:
+            assert isinstance(right_node, ast.TableFunction)
+            if join_type is not JoinType.INNER:
+                raise invalid(node, "A temporal table function can only be joined by an INNER JOIN or CROSS JOIN.")
+            right, right_scope = self._versions_at(right_node.call, temporal, left_scope, aliased)
+        elif isinstance(right_node, ast.Unnest) or self._is_table_function(right_node):
             return self._join_function(node, left, left_scope, right_node, aliased, join_type)
-        if isinstance(right_node, ast.Snapshot):
+        elif isinstance(right_node, ast.Snapshot):
             right, right_scope = self._snapshot(right_node, left_scope, aliased)
         elif isinstance(right_node, ast.DerivedTable) and right_node.lateral:
             return self._join_lateral(node, left, left_scope, right_node, aliased, join_type)
@@ -337,12 +343,34 @@ class TableReferenceBinder:
         plan, scope = self._bind_scoped(node.table)
         if alias is not None:
             plan, scope = self._aliased(alias, plan, scope)
+        return rel.Snapshot(plan, self._period(node.time, left_scope)), scope
+
+    def _period(self, node: ast.Expression, left_scope: Scope) -> RexNode:
+        """Returns the time of the left row at which a version is looked up."""
         inner = Scope((), left_scope, 0)
-        period = ExpressionBinder(self._queries, inner, clause="FOR SYSTEM_TIME AS OF").bind(node.time)
+        period = ExpressionBinder(self._queries, inner, clause="FOR SYSTEM_TIME AS OF").bind(node)
         if not isinstance(period.type, (lt.TimestampType, lt.LocalZonedTimestampType)):
             raise invalid(
-                node.time,
+                node,
                 "The system time period specification expects TIMESTAMP or TIMESTAMP WITH LOCAL TIME ZONE type but is "
                 f"'{period.type}'",
             )
-        return rel.Snapshot(plan, period), scope
+        return period
+
+    def _temporal_table_function(self, node: ast.TableReference) -> Any:
+        """Returns the TemporalTableFunction that a table reference calls; None if it calls none."""
+        if not isinstance(node, ast.TableFunction):
+            return None
+        user = self._queries.functions.user(node.call.name)
+        return user if user is not None and user.kind == "TEMPORAL_TABLE" else None
+
+    def _versions_at(
+        self, call: ast.FunctionCall, function: Any, left_scope: Scope, alias: ast.AliasedTable | None
+    ) -> tuple[rel.RelNode, Scope]:
+        """Returns the rows of a temporal table function that are valid at a time of the left row."""
+        if len(call.arguments) != 1:
+            raise invalid(call, f"{call.name.last} takes one argument: a time attribute of the left table.")
+        plan, scope = self._single(function.operation, (call.name.last,))
+        if alias is not None:
+            plan, scope = self._aliased(alias, plan, scope)
+        return rel.Snapshot(plan, self._period(call.arguments[0], left_scope), function.key), scope

@@ -163,9 +163,12 @@ class Snapshot(_OneInput):
 
     Attributes:
         period: the time, an OuterRef to the other input or a constant.
+        key: of a temporal table function the column whose rows are versions of one another; None for a table that
+            declares or has a key.
     """
 
     period: RexNode
+    key: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -447,7 +447,7 @@ class PhysicalBuilder:
             )
         left = self.build(node.left)
         if is_rowtime(period.type):
-            return self._temporal_join(node, left, self.build(snapshot.input), period.index)
+            return self._temporal_join(node, left, self.build(snapshot.input), period.index, snapshot.key)
         scan, projection, condition = _lookup_table(snapshot.input)
         if scan is not None and isinstance(scan.source, LookupTableSource):
             return self._lookup_join(node, left, scan, projection, condition)
@@ -458,11 +458,11 @@ class PhysicalBuilder:
         )
 
     def _temporal_join(
-        self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode, left_time: int
+        self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode, left_time: int, key: int | None
     ) -> ph.PhysicalNode:
         right_time = versions_time(left, right, left_time)
         keys, rest = _join_keys(operators.conjuncts(node.condition), node.left.width)
-        check_version_keys(left, right, [(a, b) for a, b, _ in keys])
+        check_version_keys(left, right, [(a, b) for a, b, _ in keys], key)
         left_keys, right_keys, _ = _split_keys(keys)
         joined = rel.join_row_type(left.row_type, right.row_type, JoinType.INNER)
         return ph.TemporalJoin(

@@ -35,17 +35,20 @@ def versions_time(left: ph.PhysicalNode, right: ph.PhysicalNode, left_time: int)
     return right_time
 
 
-def check_version_keys(left: ph.PhysicalNode, right: ph.PhysicalNode, pairs: Sequence[tuple[int, int]]) -> None:
+def check_version_keys(
+    left: ph.PhysicalNode, right: ph.PhysicalNode, pairs: Sequence[tuple[int, int]], key_of_function: int | None = None
+) -> None:
     """Checks that the join key contains a key of the versioned table.
 
     Args:
         pairs: the columns of the left and of the right table that the join compares.
+        key_of_function: the key of a temporal table function, whose table is only appended to.
 
     Raises: ValidationError otherwise.
     """
     if not pairs:
         raise ValidationError("Currently the join key in Temporal Table Join can not be empty.")
-    keys = upsert_keys(right)
+    keys = upsert_keys(right) if key_of_function is None else frozenset({frozenset({key_of_function})})
     key = smallest(keys)
     if key is None:
         raise ValidationError(

@@ -129,8 +129,8 @@ def _can_project(node: rel.WatermarkAssigner) -> bool:
 
 @_trim.register
 def _(node: rel.Snapshot, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
-    below, places = _trim(node.input, needed)
-    return replace(node, input=below), places
+    below, places = _trim(node.input, needed if node.key is None else needed | {node.key})
+    return replace(node, input=below, key=None if node.key is None else places[node.key]), places
 
 
 @_trim.register
