@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+__all__ = ["DataView", "ListView", "MapView"]
+
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
