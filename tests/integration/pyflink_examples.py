@@ -18,20 +18,20 @@ VERSION = "2.3.0"
 #: The hash of the wheel for one interpreter and platform: the examples are the same in all wheels.
 SHA256 = "0e5f612704de1610b153e919c0564b62ad513cddfcf4960f5a021658cdf41a13"
 WHEEL_OF = ("--implementation=cp", "--python-version=3.11", "--abi=cp311", "--platform=manylinux2014_x86_64")
-FOLDER = "pyflink/examples/datastream/"
+FOLDER = "pyflink/examples/"
 #: The time limit for a wheel of 3 MB. A longer download means that PyPI is not reachable.
 TIMEOUT_S = 120
 
 
 def fetch_examples() -> tuple[Path, str | None]:
-    """Returns the folder with the examples, and the reason if they are unavailable. Several processes may call it at
-    once.
+    """Returns the folder of the examples, with the folders `datastream` and `table`, and the reason if they are
+    unavailable. Several processes may call it at once.
 
     Raises:
         ValueError: if PyPI delivered another wheel than the one that the tests were written for.
     """
     home = ROOT / ".data" / f"pyflink-examples-{VERSION}"
-    examples = home / "datastream"
+    examples = home / "examples"
     home.mkdir(parents=True, exist_ok=True)
     with open(home / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

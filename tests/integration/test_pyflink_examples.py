@@ -1,4 +1,4 @@
-"""The DataStream examples of the apache-flink wheel run with only their imports changed, and print the same.
+"""The examples of the apache-flink wheel run with only their imports changed, and print the same.
 
 The examples are not part of this project: they are fetched from PyPI. The records that they print on PyFlink are
 written down here, and are compared without their order. The streaming examples run one after the other in one process,
@@ -90,6 +90,36 @@ PRINTED = {
     ],
 }
 
+#: Example of the Table API -> its records, sorted.
+PRINTED_BY_TABLES = {
+    "multi_sink.py": [
+        "+I[1, Hello]",
+        "+I[2, World]",
+        "+I[3, Flink]",
+        "+I[3, Flink]",
+        "+I[4, PyFlink]",
+    ],
+    "process_json_data.py": [
+        "+I[1, Germany]",
+        "+I[2, China]",
+        "+I[3, USA]",
+        "+I[4, China]",
+    ],
+    "process_json_data_with_udf.py": [
+        '+I[1, {"name": "Flink", "tel": 124, "addr": {"country": "Germany", "city": "Berlin"}}]',
+        '+I[2, {"name": "hello", "tel": 136, "addr": {"country": "China", "city": "Shanghai"}}]',
+        '+I[3, {"name": "world", "tel": 125, "addr": {"country": "USA", "city": "NewYork"}}]',
+        '+I[4, {"name": "PyFlink", "tel": 33, "addr": {"country": "China", "city": "Hangzhou"}}]',
+    ],
+}
+#: Examples of the Table API whose numbers and times the print sink writes in another form -> how many rows they print.
+ROWS_OF_TABLES = {
+    "pandas/pandas_udaf.py": 5,
+    "windowing/over_window.py": 8,
+    "windowing/session_window.py": 3,
+    "windowing/tumble_window.py": 5,
+}
+
 #: word_count.py prints a record for each of these many words; the SHA-256 of the sorted records, one a line.
 WORDS = 183
 WORDS_SHA256 = "288856b8b275a59a707b3427c93342118eaf384ce5859f9426aed791e11fa6d6"
@@ -99,7 +129,7 @@ WORDS_SHA256 = "288856b8b275a59a707b3427c93342118eaf384ce5859f9426aed791e11fa6d6
 def examples() -> Path:
     folder, reason = fetch_examples()
     require("PyFlink examples", reason is None, f"NOT TESTED: {reason}")
-    return folder
+    return folder / "datastream"
 
 
 #: Runs the programs that are its arguments, each as a main program, and prints a line before each.
@@ -143,8 +173,19 @@ def records(lines: list[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def printed(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """The sorted output of each streaming example."""
-    directory = tmp_path_factory.mktemp("examples")
-    names = {copied(examples, name, directory): name for name in PRINTED}
+    return outputs(examples, list(PRINTED), tmp_path_factory.mktemp("examples"))
+
+
+@pytest.fixture(scope="module")
+def printed_by_tables(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The sorted output of each example of the Table API."""
+    names = [*PRINTED_BY_TABLES, *ROWS_OF_TABLES]
+    return outputs(examples.parent / "table", names, tmp_path_factory.mktemp("tables"))
+
+
+def outputs(examples: Path, examples_to_run: list[str], directory: Path) -> dict[str, list[str]]:
+    """Runs examples in one process. Returns the sorted records of each."""
+    names = {copied(examples, name, directory): name for name in examples_to_run}
     lines: dict[str, list[str]] = {}
     for line in run(directory, "-c", _RUN_ALL, *names):
         is_start, _, program = line.partition(" ")
@@ -164,6 +205,17 @@ def test_example_prints_what_it_prints_on_pyflink(name: str, printed: dict[str, 
         assert all(line in expected or line.endswith(", None)") for line in printed[name])
     else:
         assert printed[name] == PRINTED[name]
+
+
+@pytest.mark.parametrize("name", PRINTED_BY_TABLES)
+def test_example_of_tables_prints_what_it_prints_on_pyflink(name: str, printed_by_tables: dict[str, list[str]]) -> None:
+    assert printed_by_tables[name] == PRINTED_BY_TABLES[name]
+
+
+@pytest.mark.parametrize("name", ROWS_OF_TABLES)
+def test_example_of_tables_prints_all_rows(name: str, printed_by_tables: dict[str, list[str]]) -> None:
+    assert len(printed_by_tables[name]) == ROWS_OF_TABLES[name]
+    assert all(line.startswith("+I[") for line in printed_by_tables[name])
 
 
 def test_word_count_in_batch_mode_prints_what_it_prints_on_pyflink(examples: Path, tmp_path: Path) -> None:
