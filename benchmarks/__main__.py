@@ -45,12 +45,17 @@ BENCHMARKS = {
     "metrics-cost": ("benchmarks.metrics_cost", "run"),
     "batch-native": ("benchmarks.batch_native", "run"),
     "nexmark": ("benchmarks.nexmark.run", "run"),
+    "nexmark-patterns": ("benchmarks.nexmark.run", "run_patterns"),
     "nexmark-generator": ("benchmarks.nexmark.generator_alone", "run"),
     "submission": ("benchmarks.submission", "run"),
     "tpch": ("benchmarks.tpch_sql.run", "run"),
 }
 #: The options that only some benchmarks have.
-OPTIONS = {"nexmark": ("queries", "events", "modes", "sides", "fields"), "tpch": ("queries", "scale")}
+OPTIONS = {
+    "nexmark-patterns": ("events", "modes"),
+    "nexmark": ("queries", "events", "modes", "sides", "fields"),
+    "tpch": ("queries", "scale"),
+}
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.nexmark.changes import WrongResultError, check_equal, table_of, winning_bids
 from benchmarks.nexmark.flink import HOME, JAVA, run_flink
 from benchmarks.nexmark.here import run_here
-from benchmarks.nexmark.statements import NAMES, QUERIES, Input, statements
+from benchmarks.nexmark.statements import NAMES, PATTERN_NAMES, QUERIES, Input, statements
 from benchmarks.result import Result
 
 PARALLELISM = 2
@@ -102,6 +102,11 @@ def run(
     if MEMORY_QUERY in names:
         results.append(_memory(given, wrong, with_ours))
     return results
+
+
+def run_patterns(events: int = DEFAULT_EVENTS, modes: list[str] | None = None) -> list[Result]:
+    """Returns the results of the queries with MATCH_RECOGNIZE, without mini-batches, which do not concern them."""
+    return run(list(PATTERN_NAMES), events, modes or ["plain"])
 
 
 def check_results(names: list[str]) -> dict[str, str]:

@@ -8,9 +8,13 @@ from pathlib import Path
 
 QUERIES = Path(__file__).resolve().parent / "queries"
 NAMES = tuple(f"q{number}" for number in range(24))
+#: The queries of Nexmark's suite of patterns.
+PATTERN_NAMES = tuple(f"cep{number}" for number in range(4))
 #: The event time of the first event; any fixed moment would do.
 BASE_TIME_MS = 1_436_918_400_000
-_SINK = re.compile(r"(CREATE TABLE nexmark_q\d+ \(.*?\n\))(?: PARTITIONED BY \([^)]*\))? WITH \(.*?\n\);", re.DOTALL)
+_SINK = re.compile(
+    r"(CREATE TABLE nexmark_(?:q|cep)\d+ \(.*?\n\))(?: PARTITIONED BY \([^)]*\))? WITH \(.*?\n\);", re.DOTALL
+)
 _OUTPUT = "file://"
 
 
@@ -46,7 +50,7 @@ def statements(query: str, given: Input, folder: Path, changes: bool = False) ->
             lambda match: f"{match[1]} WITH (\n  'connector' = 'nexmark-changes',\n  'path' = '{folder}'\n);", text
         )
         if count != 1:
-            raise ValueError(f"{query}.sql has {count} tables whose name begins with nexmark_q, not one")
+            raise ValueError(f"{query}.sql has {count} tables whose name begins with nexmark_, not one")
     return f"{events}\n{text}"
 
 
