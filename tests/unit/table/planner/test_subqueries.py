@@ -134,3 +134,39 @@ def test_rows_of_except_all_and_intersect_all_are_counted_per_side(planner: Plan
     assert "Correlate(invocation=[$REPLICATE_ROWS$1($f0, a)], select=[$f0, a, a0], joinType=[INNER]" in less
     assert "SUM(vcol_marker) AS sum_vcol_marker" in less
     assert "COUNT(vcol_left_marker) AS vcol_left_cnt, COUNT(vcol_right_marker) AS vcol_right_cnt" in both
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a, (SELECT y FROM u WHERE z = t.c) FROM t WHERE c > 'm'",
+        "SELECT a FROM t WHERE c > 'm' AND b < (SELECT y FROM u WHERE z = t.c)",
+        "SELECT (SELECT y FROM u WHERE z = s.c) FROM (SELECT * FROM t WHERE c > 'm') AS s WHERE a IN (SELECT x FROM u)",
+    ],
+)
+def test_a_scalar_subquery_reads_only_the_keys_that_filters_let_pass(planner: PlannerFixture, query: str) -> None:
+    plan = planner.plan(query)
+    assert "SINGLE_VALUE" in plan
+    assert "where=[>(z, _UTF-16LE'm'" in plan
+
+
+@pytest.mark.parametrize(
+    ("join", "expected"),
+    [
+        ("LEFT JOIN u ON a = x AND b > (SELECT MAX(y) FROM u AS w)", "LeftOuterJoin], where=[AND(=(a, x), >(b, "),
+        ("FULL JOIN u ON a = x AND y IN (SELECT b FROM t AS s)", "FullOuterJoin], where=[AND(=(a, x), $f"),
+        (
+            "RIGHT JOIN u ON a = x AND EXISTS (SELECT 1 FROM t AS s WHERE s.b = y)",
+            "RightOuterJoin], where=[AND(=(a, x), $f",
+        ),
+    ],
+)
+def test_subqueries_in_outer_joins_become_columns_of_an_input(
+    planner: PlannerFixture, join: str, expected: str
+) -> None:
+    assert expected in planner.plan(f"SELECT a, y FROM t {join}")
+
+
+def test_a_subquery_over_both_inputs_of_an_outer_join_is_refused(planner: PlannerFixture) -> None:
+    with pytest.raises(UnsupportedOperationError, match="FULL JOIN that refers to both inputs"):
+        planner.plan("SELECT a FROM t FULL JOIN u ON EXISTS (SELECT 1 FROM t AS s WHERE s.a = t.a AND s.b = u.y)")

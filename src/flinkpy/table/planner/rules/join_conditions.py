@@ -6,13 +6,16 @@ JoinDependentConditionDerivationRule}.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flinkpy.graph.table_specs import JoinType
-from flinkpy.sql.rex import RexCall, RexNode
+from flinkpy.sql.rex import InputRef, RexCall, RexNode, moved, walk
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.logical import nodes as rel
+from flinkpy.table.planner.logical.rex_nodes import OuterRef, SubQuery
 from flinkpy.table.planner.rules.expressions import columns_of, is_inlinable, simplified
+from flinkpy.table.planner.rules.windows import equal_columns
 
 
 def factor_conditions(plan: rel.RelNode) -> rel.RelNode:
@@ -78,3 +81,37 @@ def _implied(condition: RexNode, side: range) -> RexNode | None:
             return None
         branches.append(operators.and_(own))
     return simplified(operators.or_(branches))
+
+
+def conditions_on_partner(plan: rel.RelNode, conditions: Sequence[RexNode]) -> list[RexNode]:
+    """Returns what filters of a plan say about the right input of a join with it, over the columns of that input.
+
+    Args:
+        conditions: the conditions of the join. Their equalities of columns carry the filters over.
+    """
+    pairs = [pair for each in conditions if (pair := equal_columns(each, plan.width)) is not None]
+    partner = dict(pairs)
+    return [
+        moved(each, partner)
+        for each in _filters_of(plan)
+        if is_inlinable((each,)) and (used := columns_of(each)) and used <= set(partner)
+    ]
+
+
+def _filters_of(plan: rel.RelNode) -> list[RexNode]:
+    """Returns the conditions that all rows of a plan meet, as far as filters on top of it say so."""
+    match plan:
+        case rel.Filter():
+            own = [each for each in operators.conjuncts(plan.condition) if not _is_open(each)]
+            return [*own, *_filters_of(plan.input)]
+        case rel.Join() if plan.join_type in (JoinType.INNER, JoinType.LEFT, JoinType.SEMI, JoinType.ANTI):
+            return _filters_of(plan.left)
+        case rel.Project():
+            places = {each.index: at for at, each in enumerate(plan.expressions) if isinstance(each, InputRef)}
+            return [moved(each, places) for each in _filters_of(plan.input) if columns_of(each) <= set(places)]
+    return []
+
+
+def _is_open(condition: RexNode) -> bool:
+    """True for a condition with a subquery, or over the columns of a query around it."""
+    return any(isinstance(each, (OuterRef, SubQuery)) for each in walk(condition))

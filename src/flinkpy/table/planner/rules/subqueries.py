@@ -5,6 +5,7 @@ Source: org.apache.flink.table.planner.plan.rules.logical.{FlinkSubQueryRemoveRu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flinkpy.common.errors import UnsupportedOperationError
@@ -23,6 +24,7 @@ from flinkpy.table.planner.rules.expressions import (
     outer_columns,
     substituted,
 )
+from flinkpy.table.planner.rules.join_conditions import conditions_on_partner
 
 _ONE = Literal(lt.BooleanType(nullable=False), True)
 
@@ -49,28 +51,80 @@ def _expand(node: rel.RelNode) -> rel.RelNode:
         case rel.Join() if node.join_type is JoinType.INNER:
             joined = rel.Join(node.left, node.right, JoinType.INNER, operators.TRUE, node.hints)
             return _expand_filter(rel.Filter(joined, node.condition))
-        case rel.Join() if node.join_type in (JoinType.LEFT, JoinType.RIGHT):
+        case rel.Join() if node.join_type in (JoinType.LEFT, JoinType.RIGHT, JoinType.FULL):
             return _expand_outer_join(node)
     raise UnsupportedOperationError(f"a subquery in {type(node).__name__} is not supported")
 
 
 def _expand_outer_join(node: rel.Join) -> rel.RelNode:
-    """Filters the input whose rows may be missing in the result by the conditions with subqueries."""
+    """Filters the input that may be missing in the result by conditions on it; the inputs get the other values."""
     width = node.left.width
-    filters_right = node.join_type is JoinType.LEFT
-    tests = [each for each in operators.conjuncts(node.condition) if has_subquery(each)]
-    rest = [each for each in operators.conjuncts(node.condition) if not has_subquery(each)]
-    if any((column >= width) != filters_right for each in tests for column in columns_of(each)):
-        side = "left" if filters_right else "right"
-        raise UnsupportedOperationError(
-            f"a subquery in the condition of a {node.join_type.name} JOIN that refers to its {side} input is not "
-            "supported; compute it in a query below the join"
-        )
-    condition = operators.and_(rest)
-    if not filters_right:
-        left = _expand_filter(rel.Filter(node.left, operators.and_(tests)))
-        return replace(node, left=left, condition=condition)
-    correlations = {each.correlation for test in tests for each in walk(test) if isinstance(each, SubQuery)}
+    filtered_side = {JoinType.LEFT: range(width, node.width), JoinType.RIGHT: range(width)}.get(
+        node.join_type, range(0)
+    )
+    filters: list[RexNode] = []
+    rest: list[RexNode] = []
+    for each in operators.conjuncts(node.condition):
+        is_filter = has_subquery(each) and filtered_side and columns_of(each) <= set(filtered_side)
+        (filters if is_filter else rest).append(each)
+    node = replace(node, condition=operators.and_(rest))
+    if filters and node.join_type is JoinType.RIGHT:
+        node = replace(node, left=_expand_filter(rel.Filter(node.left, operators.and_(filters))))
+    elif filters:
+        filtered = rel.Filter(node.right, operators.and_([_over_right(each, width) for each in filters]))
+        node = replace(node, right=_expand_filter(filtered))
+    return _join_with_subqueries(node) if has_subquery(node.condition) else node
+
+
+def _join_with_subqueries(node: rel.Join) -> rel.RelNode:
+    """Returns the join whose inputs have the values of the subqueries in its condition as further columns."""
+    width = node.left.width
+    of_left: list[SubQuery] = []
+    of_right: list[SubQuery] = []
+    for each in dict.fromkeys(each for each in walk(node.condition) if isinstance(each, SubQuery)):
+        columns = columns_of(each)
+        if columns and max(columns) < width:
+            of_left.append(each)
+        elif not columns or min(columns) >= width:
+            of_right.append(each)
+        else:
+            raise UnsupportedOperationError(
+                f"a subquery in the condition of a {node.join_type.name} JOIN that refers to both inputs is not "
+                "supported; compute it in a query below the join"
+            )
+    left = _with_values(node.left, of_left)
+    right = _with_values(node.right, [_over_right(each, width) for each in of_right])
+    values: dict[RexNode, RexNode] = dict(zip(of_left, left.references()[width:], strict=True))
+    first = left.width + node.right.width
+    for place, each in enumerate(of_right):
+        values[each] = InputRef(right.type_of(node.right.width + place), first + place)
+
+    def change(each: RexNode) -> RexNode | None:
+        if isinstance(each, InputRef) and each.index >= width:
+            return InputRef(each.type, each.index - width + left.width)
+        return values.get(each) if isinstance(each, SubQuery) else None
+
+    joined = rel.Join(left, right, node.join_type, rewrite(node.condition, change), node.hints)
+    references = joined.references()
+    return rel.Project(joined, (*references[:width], *references[left.width : first]), node.names)
+
+
+def _with_values(plan: rel.RelNode, queries: Sequence[RexNode]) -> rel.RelNode:
+    """Returns the plan with the values of subqueries as further columns."""
+    if not queries:
+        return plan
+    below, values = _values(plan, tuple(queries))
+    names = (*plan.names, *(f"$f{plan.width + place}" for place in range(len(values))))
+    return rel.Project(below, (*below.references()[: plan.width], *values), rel.unique_names(names))
+
+
+def _over_right(condition: RexNode, width: int) -> RexNode:
+    """Returns a condition on the right input of a join over this input alone.
+
+    Args:
+        width: the number of columns of the left input.
+    """
+    correlations = {each.correlation for each in walk(condition) if isinstance(each, SubQuery)}
 
     def moved(each: RexNode) -> RexNode | None:
         if isinstance(each, OuterRef) and each.correlation in correlations:
@@ -83,8 +137,7 @@ def _expand_outer_join(node: rel.Join) -> rel.RelNode:
     def outer_moved(each: RexNode) -> RexNode | None:
         return moved(each) if isinstance(each, OuterRef) else None
 
-    filtered = rel.Filter(node.right, operators.and_([rewrite(each, moved) for each in tests]))
-    return replace(node, right=_expand_filter(filtered), condition=condition)
+    return rewrite(condition, moved)
 
 
 def _expand_filter(node: rel.Filter) -> rel.RelNode:
@@ -101,6 +154,9 @@ def _expand_filter(node: rel.Filter) -> rel.RelNode:
             plan = _semi_join(plan, inner, inner.negated != negated)
         else:
             rest.append(condition)
+    plain = [each for each in rest if not has_subquery(each)]
+    if plain and len(plain) < len(rest):
+        plan, rest = rel.Filter(plan, operators.and_(plain)), [each for each in rest if has_subquery(each)]
     plan, values = _values(plan, tuple(rest), is_condition=True)
     if values:
         plan = rel.Filter(plan, operators.and_(list(values)))
@@ -210,6 +266,9 @@ def _scalar(plan: rel.RelNode, query: SubQuery) -> tuple[rel.RelNode, RexNode]:
     right = rel.Project(single, (columns[-1], *columns[:-1]), (single.names[-1], *single.names[:-1]))
     width = plan.width
     own = [_joined(_shifted(each, 1), query.correlation, width) for each in conditions]
+    # A key that no row of the plan has may have several rows, of which SINGLE_VALUE must not know.
+    wanted = conditions_on_partner(plan, own)
+    right = rel.Filter(right, operators.and_(wanted)) if wanted else right
     joined = rel.Join(plan, right, JoinType.LEFT, operators.and_(own))
     return joined, InputRef(joined.type_of(width), width)
 
