@@ -55,6 +55,23 @@ _BUILT_IN = {
 }
 
 
+_HBASE = "Python has no client of HBase's RPC: write a connector over its Thrift or REST server"
+_DATA_STREAM = "it is a connector of DataStream: see from_data_stream and to_data_stream"
+#: Connectors that Flink or its users have, and why they are not here.
+_MISSING = {
+    "hbase-1.4": _HBASE,
+    "hbase-2.2": _HBASE,
+    "hive": "read its tables by Spark, or their files by 'filesystem'",
+    "pulsar": _DATA_STREAM,
+    "upsert-pulsar": _DATA_STREAM,
+    "rabbitmq": _DATA_STREAM,
+    "cassandra": _DATA_STREAM,
+    "paimon": "it has no writer in Python: use 'iceberg' or 'delta'",
+    "kinesis-legacy": "use 'kinesis', which takes its options, too",
+    "values": "it is for tests of Flink: write VALUES, or use from_arrow",
+}
+
+
 @cache
 def _offered() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
@@ -80,12 +97,13 @@ def factory_of(identifier: str, owner: str) -> TableFactory:
     elif identifier in _offered():
         kind = _offered()[identifier].load()
     else:
+        hint = did_you_mean(identifier, identifiers())
+        if identifier in _MISSING:
+            hint = f"\n\nflinkpy has no connector '{identifier}': {_MISSING[identifier]}."
         raise ValidationError(
             f"Cannot discover a connector using option: 'connector'='{identifier}' of {owner}.\n\n"
             f"Could not find any factory for identifier '{identifier}' that implements 'TableFactory'.\n\n"
-            "Available factory identifiers are:\n\n"
-            + "\n".join(identifiers())
-            + did_you_mean(identifier, identifiers()),
+            "Available factory identifiers are:\n\n" + "\n".join(identifiers()) + hint,
             details={"option": "connector", "value": identifier},
         )
     factory: TableFactory = kind()

@@ -56,6 +56,11 @@ def test_an_unknown_connector_is_reported_with_the_known_ones() -> None:
     assert "Did you mean 'datagen'?" in e.value.message
 
 
+def test_connector_that_only_flink_has_is_reported_with_what_to_do() -> None:
+    with pytest.raises(ValidationError, match=r"has no connector 'hbase-2\.2': Python has no client of HBase's RPC"):
+        create_source(table({"connector": "hbase-2.2"}), Configuration())
+
+
 def test_a_table_without_connector_is_reported() -> None:
     with pytest.raises(ValidationError, match="do not contain an option key 'connector'"):
         create_source(table({}), Configuration())
