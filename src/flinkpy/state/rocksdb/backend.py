@@ -51,12 +51,11 @@ from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDB
 from flinkpy.state.rocksdb.snapshots import CanonicalSnapshot, Handles, NativeSnapshot
 from flinkpy.state.rocksdb.tables import (
     RocksDBAggregateTable,
-    RocksDBPaneTable,
-    RocksDBSessionTable,
     RowCodec,
 )
 from flinkpy.state.rocksdb.timer_queue import RocksDBTimerQueue
 from flinkpy.state.rocksdb.value_codec import decode, encode, freeze
+from flinkpy.state.rocksdb.window_tables import RocksDBPaneTable, RocksDBSessionTable
 from flinkpy.state.row_table import RowLayout, RowTable
 from flinkpy.state.session_table import SessionTable
 from flinkpy.state.type_snapshot import PICKLED, Conversion, describe_type

@@ -1,12 +1,8 @@
-"""The tables of column-wise aggregations in RocksDB.
+"""The tables of column-wise aggregations in RocksDB, and their encoding.
 
 RocksDBAggregateTable holds only a part of the keys in memory. The keys of recent batches form the working set. Keys
 that are new to it are looked up in the database, all keys of a batch in one probe. When the working set is full, the
 table writes its changes in one batch and begins a new working set.
-
-RocksDBPaneTable and RocksDBSessionTable hold all open windows in memory, and in the database for checkpoints. Before a
-snapshot they write the entries that changed since the last one. They delete dropped entries immediately. So an
-incremental checkpoint contains only new data.
 
 The key of a database entry is the tuple of the key columns' values and the window times (or the bare value of a single
 column). Its value is one row of the accumulators' columns.
@@ -27,13 +23,10 @@ from flinkpy.records.numpy_dtypes import numpy_dtype
 from flinkpy.state.accumulators import Accumulator
 from flinkpy.state.aggregate_table import AggregateTable, TableLayout
 from flinkpy.state.key_slots import KeySlots
-from flinkpy.state.pane_table import PaneTable
 from flinkpy.state.pickling import dumps, loads
 from flinkpy.state.rocksdb.cached_state import in_order
 from flinkpy.state.rocksdb.database import Pair, RocksDatabase
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix, decode, encode, tuple_start
-from flinkpy.state.session_table import SessionTable
-from flinkpy.state.window_table import WindowTable
 
 #: The maximum number of keys of the working set: at most 100 MB if keys and accumulators are numbers.
 _MAX_KEYS = 262_144
@@ -296,97 +289,3 @@ class RocksDBAggregateTable(AggregateTable):
         values = self._rows.encode_values(working.columns(changed))
         self._database.write(in_order(self._rows.encode_keys(self._codec, keys, self._max_parallelism), values))
         working.is_changed[:] = False
-
-
-class _StoredTable(WindowTable):
-    """A WindowTable in memory that also keeps its entries in the database. Thread: task thread."""
-
-    def __init__(
-        self,
-        layout: TableLayout,
-        database: RocksDatabase,
-        codec: StateKeyCodec,
-        max_parallelism: int,
-        key_groups_owned: range,
-    ) -> None:
-        super().__init__(layout)
-        self._row_codec = RowCodec(layout)
-        self._database = database
-        self._codec = codec
-        self._max_parallelism = max_parallelism
-        #: For each slot: true if the database has the entry; the times under which it is stored; true if it has
-        #: changed.
-        self._is_stored = np.zeros(0, dtype=bool)
-        self._stored_times = [np.zeros(0, dtype=np.int64)] * layout.namespaces
-        self._is_changed = np.zeros(0, dtype=bool)
-        for key_group in key_groups_owned:
-            prefix = codec.prefix(key_group)
-            pairs = database.scan(prefix, after_prefix(prefix))
-            while piece := list(islice(pairs, _PIECE)):
-                self._note_stored(self.restore_batch(self._row_codec.batch(piece)))
-
-    def changed(self, slots: np.ndarray) -> None:
-        super().changed(slots)
-        self._make_room()
-        self._is_changed[slots] = True
-
-    def _make_room(self) -> None:
-        missing = max(self._size, 2 * len(self._is_stored)) - len(self._is_stored)
-        if len(self._is_stored) < self._size:
-            self._is_stored = np.append(self._is_stored, np.zeros(missing, dtype=bool))
-            self._is_changed = np.append(self._is_changed, np.zeros(missing, dtype=bool))
-            room = np.zeros(missing, dtype=np.int64)
-            self._stored_times = [np.append(times, room) for times in self._stored_times]
-
-    def _note_stored(self, slots: np.ndarray) -> None:
-        self._make_room()
-        self._is_stored[slots] = True
-        self._is_changed[slots] = False
-        for stored, times in zip(self._stored_times, self._times):
-            stored[slots] = times.take(slots)
-
-    def dropped(self, slots: np.ndarray) -> None:
-        super().dropped(slots)
-        self._make_room()
-        self._delete(slots[self._is_stored.take(slots)])
-
-    def _delete(self, slots: np.ndarray) -> None:
-        """Deletes these entries from the database, by the times with which they are stored."""
-        if len(slots):
-            self._database.write((key, None) for key in sorted(self._encoded(slots, self._stored_times)))
-            self._is_stored[slots] = False
-
-    def keep(self, slots: np.ndarray, may_drop_keys: bool = True) -> None:
-        self._make_room()
-        self._is_stored, self._is_changed = self._is_stored.take(slots), self._is_changed.take(slots)
-        self._stored_times = [times.take(slots) for times in self._stored_times]
-        super().keep(slots, may_drop_keys)
-
-    def spill(self) -> None:
-        """Writes the changes to the database."""
-        self._make_room()
-        live = self.live_slots()
-        changed = live[self._is_changed.take(live)]
-        if not len(changed):
-            return
-        moved = np.zeros(len(changed), dtype=bool)
-        for stored, times in zip(self._stored_times, self._times):
-            moved |= stored.take(changed) != times.take(changed)
-        self._delete(changed[moved & self._is_stored.take(changed)])
-        indices = pa.array(changed)
-        frozen = [column for accumulator in self.accumulators for column in accumulator.freeze(self._size)()]
-        values = self._row_codec.encode_values([column.take(indices) for column in frozen])
-        self._database.write(in_order(self._encoded(changed, self._times), values))
-        self._note_stored(changed)
-
-    def _encoded(self, slots: np.ndarray, times: list[np.ndarray]) -> list[bytes]:
-        columns = [*self.keys(self.key_numbers(slots)), *(pa.array(each.take(slots)) for each in times)]
-        return self._row_codec.encode_keys(self._codec, columns, self._max_parallelism)
-
-
-class RocksDBPaneTable(_StoredTable, PaneTable):
-    """A PaneTable that keeps its entries in the database."""
-
-
-class RocksDBSessionTable(_StoredTable, SessionTable):
-    """A SessionTable that keeps its entries in the database."""
