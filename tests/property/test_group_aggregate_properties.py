@@ -129,12 +129,12 @@ def _spec(calls: list[AggregateCall], **more: Any) -> GroupAggregateSpec:
 
 @contextmanager
 def _forms(is_compiled: bool, working_set: int = group_table.MAX_WORKING_SET) -> Iterator[None]:
-    before = kernels.is_enabled, group_table.MAX_WORKING_SET
-    kernels.is_enabled, group_table.MAX_WORKING_SET = is_compiled, working_set
+    before = kernels.is_enabled, group_table.MAX_WORKING_SET, group_table._MIN_EVICTED
+    kernels.is_enabled, group_table.MAX_WORKING_SET, group_table._MIN_EVICTED = is_compiled, working_set, 1
     try:
         yield
     finally:
-        kernels.is_enabled, group_table.MAX_WORKING_SET = before
+        kernels.is_enabled, group_table.MAX_WORKING_SET, group_table._MIN_EVICTED = before
 
 
 def _run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,20 @@ batches = st.lists(st.lists(small, max_size=30) | st.lists(st.one_of(small, wide
 @given(batches)
 @settings(max_examples=150, deadline=None)
 def test_slots_match_a_dict_in_order_of_appearance(keys_by_batch):
+    _assert_like_a_dict(keys_by_batch)
+
+
+@given(batches)
+@settings(max_examples=100, deadline=None)
+def test_slots_match_a_dict_while_keys_move_between_tables(keys_by_batch):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(int_slots, "_MIN_HASH_CAPACITY", 2)
+        patch.setattr(int_slots, "_MIN_MOVED", 1)
+        patch.setattr(int_slots, "_MOVED_PER_KEY", 1)
+        _assert_like_a_dict(keys_by_batch)
+
+
+def _assert_like_a_dict(keys_by_batch):
     slots, naive = IntSlots(), {}
     for keys in keys_by_batch:
         known = len(naive)
@@ -29,6 +44,7 @@ def test_slots_match_a_dict_in_order_of_appearance(keys_by_batch):
         assert [keys[i] for i in new] == list(naive)[known:]
         assert [keys.index(keys[i]) for i in new] == new.tolist()
         assert slots.size == len(naive)
+        assert slots.find(np.array(list(naive), dtype=np.int64)).tolist() == list(naive.values())
 
 
 def test_a_hash_table_that_grows_keeps_every_key():

@@ -6,13 +6,14 @@ table is compacted.
 
 Without a store all entries are in memory. With a store (RocksDB) memory holds a working set: the keys of recent
 batches. The store notes which entries change and writes them, many in one piece, before a snapshot or when there are
-many. When the working set is full, the half that was not used for the longest time moves to the store. Then new keys of
-a batch are read from it in one probe.
+many. When the working set is full, the half that was not used for the longest time moves to the store, some entries
+with each batch. Then new keys of a batch are read from it in one probe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -33,6 +34,11 @@ _MIN_DEAD = 1 << 12
 MAX_WORKING_SET = 1 << 20
 #: The number of changed entries that are written without waiting for a snapshot. This takes some 10 ms.
 _MAX_CHANGED = 1 << 16
+#: Each batch moves half as many entries to the store as it has rows, so that the working set at most doubles meanwhile;
+#: and at least this number.
+_MIN_EVICTED = 1 << 11
+#: The number of slots among which they are looked for at once.
+_SEARCHED = 1 << 16
 NO_SLOTS = np.empty(0, dtype=np.int64)
 
 
@@ -121,6 +127,13 @@ class EntryStore(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Limit:
+    """The number of entries that the current batch may still move to the store."""
+
+    left: int
+
+
 class _Entries:
     """Slots of accumulators by key columns, with a flag for the entries that exist."""
 
@@ -137,6 +150,9 @@ class _Entries:
         #: With a store, int64 by slot: the last batch that used it.
         self._used = np.zeros(0, dtype=np.int64)
         self._batch = 0
+        #: bool by slot: true if the store has the entry instead of this slot.
+        self._is_out = np.zeros(0, dtype=bool)
+        self._has_out = False
 
     def _load(self) -> None:
         """Brings the restored entries into memory that belong there."""
@@ -160,7 +176,11 @@ class _Entries:
         if self._store is not None:
             self._used[slots] = self._batch
             if self._keys.size > known and self._store.has_evicted:
-                self._read(known)
+                self._read(np.arange(known, self._keys.size))
+            if self._has_out:
+                out = np.unique(slots[self._is_out.take(slots)])
+                self._is_out[out] = False
+                self._read(out)
         return slots
 
     def _grow(self) -> None:
@@ -172,11 +192,12 @@ class _Entries:
             self.is_live = np.append(self.is_live, room)
         if self._store is not None:
             self._used = with_room(self._used, size)
+            if len(self._is_out) < len(self._used):
+                self._is_out = np.append(self._is_out, np.zeros(len(self._used) - len(self._is_out), dtype=bool))
 
-    def _read(self, known: int) -> None:
-        """Reads the entries of new slots, which begin at `known`, from the store."""
+    def _read(self, new: np.ndarray) -> None:
+        """Reads the entries of distinct slots from the store."""
         assert self._store is not None
-        new = np.arange(known, self._keys.size)
         rows, values = self._store.read(new, self.identity(new))
         if len(rows):
             found = new.take(rows)
@@ -238,19 +259,44 @@ class _Entries:
         if self._store is not None and self._store.num_changed >= _MAX_CHANGED:
             self._store.spill(self)
 
-    def _evict(self, is_wanted: np.ndarray | None = None) -> None:
-        """Moves entries to the store: those that `is_wanted` leaves out, and, if it is full, the older half."""
+    def _evict(self, limit: Limit, is_gone: Callable[[np.ndarray], np.ndarray] | None = None) -> Iterator[None]:
+        """Moves entries to the store: those that `is_gone` names, and, if it is full, the older half.
+
+        Yields: when the limit of a batch is reached.
+        """
         assert self._store is not None
         live = np.flatnonzero(self.is_live[: self._keys.size])
-        is_kept = np.ones(len(live), dtype=bool) if is_wanted is None else is_wanted.take(live)
+        last_used = -1
         if self._is_full and len(live):
             used = self._used.take(live)
-            is_kept &= used > np.partition(used, len(used) // 2)[len(used) // 2]
-        evicted = live[~is_kept]
-        if len(evicted):
-            self._store.evict(self, evicted)
-            self.is_live[evicted] = False
-            self._num_live -= len(evicted)
+            last_used = np.partition(used, len(used) // 2)[len(used) // 2]
+        elif is_gone is None:
+            return
+        begin, end = 0, self._keys.size
+        while begin < end:
+            behind = min(begin + _SEARCHED, end)
+            slots = begin + np.flatnonzero(self.is_live[begin:behind])
+            is_evicted = self._used.take(slots) <= last_used
+            if is_gone is not None:
+                is_evicted |= is_gone(slots)
+            evicted = slots[is_evicted]
+            if len(evicted) > limit.left:
+                evicted = evicted[: limit.left]
+                behind = int(evicted[-1]) + 1
+            if len(evicted):
+                self._store.evict(self, evicted)
+                self._clear(evicted)
+                self.is_live[evicted] = False
+                self._is_out[evicted] = self._has_out = True
+                self._num_live -= len(evicted)
+            begin = behind
+            limit.left -= len(evicted)
+            if not limit.left:
+                yield
+
+    def _clear(self, slots: np.ndarray) -> None:
+        """Called when these slots no longer have entries, but may get them again."""
+        return
 
     def restore(self, data: bytes) -> None:
         """Adds batches that a frozen table wrote. Their entries must be new."""
@@ -289,6 +335,9 @@ class GroupTable(_Entries):
         self.maps: list[GroupMap] = []
         super().__init__(layout, list(layout.key_types), store)
         self._sweep_at = 0
+        #: Moves the older half to the store while it exists.
+        self._eviction: Iterator[None] | None = None
+        self._limit = Limit(0)
         self._load()
 
     def slots_of(self, key_columns: list[pa.Array]) -> np.ndarray:
@@ -299,21 +348,30 @@ class GroupTable(_Entries):
             for each in self.maps:
                 each.begin_batch()
         else:
-            self._begin_batch_with_store()
+            self._begin_batch_with_store(len(key_columns[0]))
         return self._slots_of(key_columns)
 
-    def _begin_batch_with_store(self) -> None:
+    def _begin_batch_with_store(self, num_rows: int) -> None:
         self._batch += 1
         for table in (self, *self.maps):
             table._batch = self._batch
             table._spill_if_many()
-        if any(table._is_full or table._is_sparse for table in (self, *self.maps)):
-            for table in (*self.maps, self):
-                table.spill()
-            self._evict()
-            for each in self.maps:
-                each.evict_with_groups()
-            self._compact()
+        if self._eviction is None and any(table._is_full or table._is_sparse for table in (self, *self.maps)):
+            self._eviction = self._evict_and_compact()
+        if self._eviction is not None:
+            self._limit.left = max(_MIN_EVICTED, num_rows // 2)
+            has_ended = next(self._eviction, True)
+            if has_ended:
+                self._eviction = None
+
+    def _evict_and_compact(self) -> Iterator[None]:
+        """Makes room in memory. A group may come back in its slot until all have moved and the slots are compacted."""
+        yield from self._evict(self._limit)
+        for each in self.maps:
+            yield from each.evict_with_groups(self._limit)
+        for table in (*self.maps, self):
+            table.spill()
+        self._compact()
 
     def live_slots(self) -> np.ndarray:
         return np.flatnonzero(self.is_live[: self.num_slots])
@@ -377,6 +435,7 @@ class GroupTable(_Entries):
         if self._store is not None:
             self._store.keep(live)
             self._used = self._used.take(live)
+            self._is_out, self._has_out = np.zeros(len(live), dtype=bool), False
         for each in self.maps:
             each.renumber(new_slots)
 
@@ -410,9 +469,9 @@ class GroupMap(_Entries):
         if self._is_sparse:
             self.renumber(np.arange(self._table.num_slots))
 
-    def evict_with_groups(self) -> None:
+    def evict_with_groups(self, limit: Limit) -> Iterator[None]:
         """Moves entries to the store: those whose groups are no longer in memory, and, if it is full, older ones."""
-        self._evict(self._table.is_live.take(self._group_of_slot[: self.num_slots]))
+        return self._evict(limit, lambda slots: ~self._table.is_live.take(self._group_of_slot.take(slots)))
 
     def _grow(self) -> None:
         super()._grow()
@@ -532,9 +591,12 @@ class GroupMap(_Entries):
         is_removed[groups] = True
         slots = np.flatnonzero(self.is_live[: self.num_slots] & is_removed.take(self._group_of_slot[: self.num_slots]))
         if len(slots):
-            for accumulator in self.accumulators:
-                accumulator.arrays[0][slots] = 0
+            self._clear(slots)
             self.remove(slots)
+
+    def _clear(self, slots: np.ndarray) -> None:
+        for accumulator in self.accumulators:
+            accumulator.arrays[0][slots] = 0
 
     def renumber(self, new_slots: np.ndarray) -> None:
         """Drops unused slots, after the slots of the groups have got new numbers: `new_slots` by old slot."""
@@ -551,6 +613,7 @@ class GroupMap(_Entries):
         if self._store is not None:
             self._store.keep(live)
             self._used = self._used.take(live)
+            self._is_out, self._has_out = np.zeros(len(live), dtype=bool), False
 
     def _restored_slots(self, columns: list[pa.Array]) -> np.ndarray:
         width = len(self._table.layout.key_types)

@@ -129,6 +129,20 @@ def find_or_insert(
 
 
 @_compiled
+def find(keys: np.ndarray, table_keys: np.ndarray, table_slots: np.ndarray, shift: np.uint64) -> Any:
+    """Looks up keys in a hash table of IntSlots. Returns a negative slot for unknown keys."""
+    mask = len(table_slots) - 1
+    slots = np.empty(len(keys), dtype=np.int64)
+    for row in range(len(keys)):
+        key = keys[row]
+        place = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+        while table_slots[place] >= 0 and table_keys[place] != key:
+            place = (place + 1) & mask
+        slots[row] = table_slots[place]
+    return slots
+
+
+@_compiled
 def insert(
     keys: np.ndarray, slots: np.ndarray, table_keys: np.ndarray, table_slots: np.ndarray, shift: np.uint64
 ) -> None:
@@ -172,6 +186,8 @@ def warm_up() -> None:
     for values in (none, read_only(none)):
         running_sums(none, none, values)
         running_extremes(none, none, flags, values, flags, True)
-    find_or_insert(none, none, none, np.uint64(60), 0)
-    insert(none, none, none, none, np.uint64(60))
+    slots = np.empty(0, dtype=np.int32)
+    find(none, none, slots, np.uint64(60))
+    find_or_insert(none, none, slots, np.uint64(60), 0)
+    insert(none, none, none, slots, np.uint64(60))
     first_and_last(none, none, weights)

@@ -169,7 +169,10 @@ class TableAccumulator(Accumulator):
     def grow(self, size: int) -> None:
         for position, (array, initial) in enumerate(zip(self.arrays, self.initials)):
             if size > len(array):
-                grown = np.full(max(size, 2 * len(array), _MIN_CAPACITY), initial, dtype=array.dtype)
+                capacity = max(size, 2 * len(array), _MIN_CAPACITY)
+                # Zeros cost nothing until they are used, so that a batch does not wait for millions of them.
+                is_zero = array.dtype.kind in "iub" and not initial
+                grown = np.zeros(capacity, array.dtype) if is_zero else np.full(capacity, initial, array.dtype)
                 grown[: len(array)] = array
                 self.arrays[position] = grown
 

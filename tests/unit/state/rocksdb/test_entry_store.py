@@ -105,6 +105,7 @@ def test_sums_are_right_whatever_is_in_memory_across_restarts_and_other_parallel
     make, files, monkeypatch, incremental, limit
 ):
     monkeypatch.setattr(group_table, "MAX_WORKING_SET", limit)
+    monkeypatch.setattr(group_table, "_MIN_EVICTED", 1)
     random_ = random.Random(limit)
     subtasks = [_Sums(make(incremental=incremental))]
     expected: dict[int, int] = {}

@@ -20,7 +20,7 @@ pytest.importorskip("rocksdict")
 
 _KEY_TYPES = [pa.string()]
 _MAX_PARALLELISM = 128
-#: Of the DataStream API, and of SQL.
+#: The same aggregate of the DataStream API and of SQL.
 _AGGREGATES = {"api": [AggregateColumn("SUM", pa.int64())], "sql": [AggregateColumn("SQL.SUM", pa.int64())]}
 
 
