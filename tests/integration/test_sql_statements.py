@@ -11,7 +11,7 @@ import pytest
 from clusters import RunningCluster
 from job_support import environment, wait_until
 
-from flinkpy.common.errors import ValidationError
+from flinkpy.common.errors import JobExecutionError, ValidationError
 from flinkpy.table import StreamTableEnvironment, TableEnvironment
 
 
@@ -141,6 +141,15 @@ def test_rows_of_a_database_are_updated_deleted_and_truncated(shared_cluster: Ru
     assert stored() == [(1, "a", 1.0)]
     tables.execute_sql("TRUNCATE TABLE items")
     assert stored() == []
+
+
+def test_an_error_of_a_job_names_the_expression_and_its_columns(tables: TableEnvironment) -> None:
+    tables.execute_sql(
+        "CREATE TABLE counted (amount INT) WITH ('connector' = 'datagen', 'fields.amount.kind' = 'sequence', "
+        "'fields.amount.start' = '0', 'fields.amount.end' = '3')"
+    )
+    with pytest.raises(JobExecutionError, match=r"Division by zero in the expression \(12 / amount\)"):
+        rows(tables, "SELECT 12 / amount FROM counted")
 
 
 def test_a_temporal_table_function_finds_the_version_of_each_row(tables: TableEnvironment, tmp_path: Path) -> None:

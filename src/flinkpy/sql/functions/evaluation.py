@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flinkpy.common.errors import FlinkError, UnsupportedOperationError
+from flinkpy.common.errors import FlinkError, TableRuntimeError, UnsupportedOperationError
+from flinkpy.sql.expression_text import expression_text
 from flinkpy.sql.functions.definition import FunctionDefinition
 from flinkpy.sql.functions.kernel_call import Encodings, KernelCall, as_array
 from flinkpy.sql.functions.registry import find_function
@@ -105,6 +106,14 @@ class _Frame:
         self.memo: dict[int, Any] = {}
         self._columns: dict[int, pa.Array] = {}
         self.encodings = Encodings()
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns of the batch; none while constants are computed."""
+        frame: _Frame | None = self
+        while frame is not None and frame._batch is None:
+            frame = frame._parent
+        return [] if frame is None or frame._batch is None else frame._batch.schema.names
 
     def column(self, index: int) -> pa.Array:
         array = self._columns.get(index)
@@ -271,7 +280,9 @@ class _Program:
         try:
             value = definition.kernel(call, *operands)
         except _VALUE_ERRORS as error:
-            raise definition.failed(str(error)) from error
+            raise _placed(definition.failed(str(error)), node, frame) from error
+        except TableRuntimeError as error:
+            raise _placed(error, node, frame) from error.__cause__
         return as_array(value, 1)[0] if are_scalars and operands else value
 
     def condition(self, slot: int, frame: _Frame) -> pa.BooleanArray:
@@ -411,6 +422,15 @@ _SPECIAL = {
     "COALESCE": _Program.coalesce,
     "IFNULL": _Program.coalesce,
 }
+
+
+def _placed(error: TableRuntimeError, node: RexNode, frame: _Frame) -> TableRuntimeError:
+    """Returns an error that names the expression that has no result for a row."""
+    names = frame.column_names
+    if "expression" in error.details or not names:
+        return error
+    text = expression_text(node, names)
+    return TableRuntimeError(f"{error.message} in the expression {text}", details={**error.details, "expression": text})
 
 
 def _literal(node: Literal) -> pa.Scalar:

@@ -41,6 +41,8 @@ class CalcOperator(StreamOperator):
         self._schema = schema_of(spec.output_type.row_type)
         self._condition = None if spec.condition is None else compile_expressions([spec.condition], spec.settings)
         self._needed = input_columns(spec.projection)
+        #: The names of the needed columns, for errors.
+        self._names = [input_type.row_type.names[column] for column in self._needed]
         places = {column: place for place, column in enumerate(self._needed)}
         projection = [moved(node, places) for node in spec.projection]
         self._values = compile_expressions(projection, spec.settings)
@@ -70,9 +72,7 @@ class CalcOperator(StreamOperator):
         if self.current_output_watermark > MIN_WATERMARK:
             for each in self._compiled():
                 each.set_watermark(self.current_output_watermark)
-        needed = pa.RecordBatch.from_arrays(
-            [columns.column(index) for index in self._needed], [str(index) for index in self._needed]
-        )
+        needed = pa.RecordBatch.from_arrays([columns.column(index) for index in self._needed], self._names)
         if self._condition is not None:
             mask = self._condition.evaluate_condition(columns)
             kept = mask.true_count
