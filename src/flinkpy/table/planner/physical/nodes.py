@@ -31,7 +31,7 @@ from flinkpy.table.planner.binder.operators import conjuncts
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind, mode_text
 from flinkpy.table.planner.logical.nodes import Window
 from flinkpy.table.planner.physical.emit_strategy import NO_EMIT, EmitStrategy
-from flinkpy.table.planner.physical.texts import call_text, window_text
+from flinkpy.table.planner.physical.texts import call_text, distinct_views, window_text
 from flinkpy.table.planner.rex_text import CHARSET, rex_text, type_text
 
 #: A part of a node's description, such as ("groupBy", "[a]").
@@ -591,9 +591,12 @@ class LocalGroupAggregate(_AggregateNode):
     accumulators: tuple[tuple[str, ...], ...]
 
     def terms(self, *, infix: bool = False) -> list[Term]:
-        parts = [self.input.names[each] for each in self.grouping]
+        columns, views = self.input.names, distinct_views(self.aggregates)
+        parts = [columns[each] for each in self.grouping]
         for call, names in zip(self.aggregates, self.accumulators, strict=True):
-            parts.append(f"{call_text(call, self.input.names, self.needs_retraction)} AS {_together(names)}")
+            parts.append(f"{call_text(call, columns, self.needs_retraction, views)} AS {_together(names)}")
+        for number, view in enumerate(views):
+            parts.append(f"DISTINCT({', '.join(columns[each] for each in view)}) AS distinct${number}")
         return [*self._group_by(), ("select", f"[{', '.join(parts)}]")]
 
 
@@ -607,10 +610,12 @@ class GlobalGroupAggregate(_AggregateNode):
     local_input_type: RowType
 
     def terms(self, *, infix: bool = False) -> list[Term]:
+        views = distinct_views(self.aggregates)
         parts = [self.input.names[each] for each in self.grouping]
         for call, names in zip(self.aggregates, self.accumulators, strict=True):
             function = f"{call.function}_RETRACT" if self.needs_retraction else call.function
-            parts.append(f"{function}({_together(names)}) AS {call.name}")
+            view = f"distinct${views.index(call.arguments)} " if call.is_distinct else ""
+            parts.append(f"{function}({view}{_together(names)}) AS {call.name}")
         return [*self._group_by(), ("select", f"[{', '.join(parts)}]")]
 
 
@@ -640,7 +645,7 @@ class IncrementalGroupAggregate(PhysicalNode):
 
     def terms(self, *, infix: bool = False) -> list[Term]:
         parts = [self.input.names[each] for each in self.final_grouping]
-        views = list(dict.fromkeys(call.arguments for call in self.aggregates if call.is_distinct))
+        views = distinct_views(self.aggregates)
         for call, names in zip(self.aggregates, self.accumulators, strict=True):
             view = f"distinct${views.index(call.arguments)} " if call.is_distinct else ""
             parts.append(f"{call.function}({view}{_together(names)}) AS {_together(names)}")

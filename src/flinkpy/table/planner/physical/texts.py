@@ -7,11 +7,27 @@ from flinkpy.table.planner.binder.literals import interval_text
 from flinkpy.table.planner.logical.nodes import Window
 
 
-def call_text(call: AggregateCall, names: tuple[str, ...], retracts: bool = False) -> str:
-    """Returns an aggregate as plans show it: `COUNT(DISTINCT a) FILTER f`."""
+def distinct_views(calls: tuple[AggregateCall, ...]) -> list[tuple[int, ...]]:
+    """Returns the arguments of distinct aggregates. Those with the same arguments share their values."""
+    return list(dict.fromkeys(call.arguments for call in calls if call.is_distinct))
+
+
+def call_text(
+    call: AggregateCall,
+    names: tuple[str, ...],
+    retracts: bool = False,
+    views: list[tuple[int, ...]] | None = None,
+) -> str:
+    """Returns an aggregate as plans show it: `COUNT(DISTINCT a) FILTER f`.
+
+    Args:
+        views: `distinct_views` of the phases of an aggregation, which show their numbers instead of DISTINCT.
+    """
     function = f"{call.function}_RETRACT" if retracts else call.function
     arguments = ", ".join(names[each] for each in call.arguments) or "*"
     distinct = "DISTINCT " if call.is_distinct else ""
+    if distinct and views is not None:
+        distinct = f"distinct${views.index(call.arguments)} "
     chosen = "" if call.filter_index is None else f" FILTER {names[call.filter_index]}"
     return f"{function}({distinct}{arguments}){chosen}"
 
