@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from flinkpy.common.errors import FlinkError
+from flinkpy.table.planner import explain
 from tests.unit.table.planner.planning import PlannerFixture
 
 
@@ -114,6 +115,21 @@ def test_plan_reads_like_that_of_flink(planner: PlannerFixture) -> None:
         "define=[{B=AND(>(PREV(B.$2, 0), LAST(A.$2, 0)), <(PREV(B.$3, 0), LAST(B.$3, 1))), "
         "A=AND(>(LAST(*.$2, 0), 2), >(LAST(*.$2, 1), 3))}], changelogMode=[I])"
     ) in plan
+
+
+def test_a_compiled_plan_has_the_same_match(planner: PlannerFixture) -> None:
+    planner.table("found", "k STRING", "x INT", "s INT")
+    insert = "INSERT INTO found " + match(
+        pattern="A+ B{2,3} C",
+        within="WITHIN INTERVAL '5' SECOND",
+        after="AFTER MATCH SKIP TO LAST B",
+        measures="LAST(id, 1) AS x, SUM(A.price) AS s",
+        define="B AS B.price > FIRST(A.price, 1) + 1",
+    )
+    text = planner.planner.compile_plan([planner.operation(insert)])
+    graph = planner.planner.load_plan(text)
+    assert "".join(explain.physical_text(each, changelog=True) for each in graph.roots) == planner.plan(insert)
+    assert planner.planner.compile_plan([planner.operation(insert)]) == text
 
 
 def test_match_rowtime_stays_an_event_time_and_columns_do_not(planner: PlannerFixture) -> None:

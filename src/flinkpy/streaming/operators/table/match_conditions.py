@@ -26,6 +26,7 @@ from flinkpy.cep.condition_programs import STACK_SIZE, Op
 from flinkpy.sql.functions.evaluation import compile_expressions
 from flinkpy.sql.rex import (
     ALL_ROWS,
+    AggregateCall,
     Literal,
     PatternAggregate,
     PatternNavigation,
@@ -125,6 +126,11 @@ class MatchConditions:
     def has_external(self) -> bool:
         """True if a condition needs Python, and so `answer`."""
         return bool(self._external)
+
+    @property
+    def aggregates(self) -> list[AggregateCall]:
+        """The aggregates that need Python, whose user-defined functions the operator opens."""
+        return [call for each in self._external.values() for call in each.aggregates]
 
     def open(self, context: Any) -> None:
         """Opens the user-defined functions. `context` is a FunctionContext."""

@@ -35,6 +35,7 @@ from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.table.aggregate_handler import UserAggregates
 from flinkpy.streaming.operators.table.late_rows import LateRows
 from flinkpy.streaming.operators.table.match_conditions import MatchConditions
 from flinkpy.streaming.operators.table.match_values import MatchRows, PatternValues
@@ -85,6 +86,7 @@ class MatchOperator(KeyedStateOperator):
         self._counts = tuple(f"count{place}" for place in range(len(names)))
         self._conditions = MatchConditions(names, spec.definitions, spec.settings)
         self._measures = PatternValues(spec.measures, names, spec.settings)
+        self.function = UserAggregates([*self._conditions.aggregates, *self._measures.aggregates])
         self._window_ms = spec.pattern.within_ms or 0
         self._advance = (
             match_kernel.python_kernel(self._conditions.answer)

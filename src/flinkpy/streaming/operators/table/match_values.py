@@ -92,7 +92,6 @@ class PatternValues:
                     part.function, arguments, part.type, f"${place}", user_function=part.user_function
                 )
         self._columns = compile_expressions(self._arguments, settings)
-        self.user_functions = [call.user_function for call in self._calls.values() if call.user_function is not None]
 
     def _place(self, node: RexNode) -> RexNode | None:
         is_time = isinstance(node, RexCall) and node.function in MATCH_TIMES
@@ -101,6 +100,11 @@ class PatternValues:
         if node not in self._parts:
             self._parts.append(node)
         return InputRef(node.type, self._parts.index(node))
+
+    @property
+    def aggregates(self) -> list[AggregateCall]:
+        """The aggregates, whose user-defined functions the operator opens."""
+        return list(self._calls.values())
 
     def open(self, context: Any) -> None:
         """Opens the user-defined functions. `context` is a FunctionContext."""
