@@ -202,6 +202,21 @@ def test_aggregate_functions_of_python_take_part_in_groups_and_windows(tables: T
     ]
 
 
+def test_patterns_of_rows_are_found_with_aggregates_of_python(tables: TableEnvironment) -> None:
+    spread = udaf(_Spread(), result_type="STRING", accumulator_type=DataTypes.LIST_VIEW(DataTypes.DOUBLE()))
+    tables.create_temporary_system_function("spread", spread)
+    query = """
+        SELECT * FROM orders MATCH_RECOGNIZE (
+            ORDER BY ts
+            MEASURES A.id AS a, LAST(B.id) AS b, COUNT(B.id) AS n, spread(price) AS s
+            AFTER MATCH SKIP PAST LAST ROW
+            PATTERN (A B+? C)
+            DEFINE A AS A.id = 1, B AS spread(B.price) IS NOT NULL OR B.price IS NULL, C AS C.id > 3
+        )
+    """
+    assert rows(tables, query) == [[1, 3, 2, "675 cents"]]
+
+
 def test_a_joined_table_is_the_join_of_all_its_rows(tables: TableEnvironment) -> None:
     found = final(tables, "SELECT a.id AS x, b.id AS y FROM orders a JOIN orders b ON a.item = b.item AND a.id < b.id")
     assert sorted((row["x"], row["y"]) for row in found) == [(1, 3), (2, 5)]

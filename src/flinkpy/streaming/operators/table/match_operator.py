@@ -40,6 +40,7 @@ from flinkpy.streaming.operators.table.late_rows import LateRows
 from flinkpy.streaming.operators.table.match_conditions import MatchConditions
 from flinkpy.streaming.operators.table.match_values import MatchRows, PatternValues
 from flinkpy.streaming.operators.table.order_codes import order_codes
+from flinkpy.streaming.operators.table.rows_by_time import RowsByTime
 from flinkpy.streaming.operators.table.table_inputs import columns_of, emit_columns, input_schema
 from flinkpy.streaming.operators.table.time_columns import event_times
 
@@ -58,7 +59,8 @@ _SKIP_MODES = {
     SkipMode.TO_LAST: match_kernel.TO_LAST,
 }
 _NO_ROWS = np.empty(0, dtype=np.int64)
-_NEVER = 1 << 62
+#: A bucket of timeouts spans this part of WITHIN.
+_TIMEOUT_BUCKETS = 64
 
 
 class MatchOperator(KeyedStateOperator):
@@ -95,9 +97,10 @@ class MatchOperator(KeyedStateOperator):
         )
         self._rows: RowTable
         self._partials: RowTable
-        #: Event time: the rows that wait for the watermark, and a time before which no partial match times out.
+        #: The rows that wait for the watermark.
         self._waiting: list[np.ndarray] = []
-        self._next_timeout = _NEVER
+        #: Partial matches by the time at which they are too old. Those that are gone stay until then.
+        self._timeouts = RowsByTime(self._window_ms // _TIMEOUT_BUCKETS)
         self._timer: ScheduledTimer | None = None
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
@@ -115,9 +118,7 @@ class MatchOperator(KeyedStateOperator):
         self._partials = self.backend.row_table("partialMatches", RowLayout(key_types, key, None, ints))
         rows = self._rows.live_rows()
         self._waiting = [rows[self._rows.ints(_IS_DONE, rows) == 0]]
-        if self._window_ms:
-            begins = self._partials.ints(_BEGIN_TIME, self._partials.live_rows())
-            self._next_timeout = int(begins.min(initial=_NEVER)) + self._window_ms
+        self._note_timeouts(self._partials.live_rows())
 
     def open(self) -> None:
         super().open()
@@ -179,17 +180,18 @@ class MatchOperator(KeyedStateOperator):
         due = waiting[is_due]
         self._waiting = [waiting[~is_due]]
         slots = self._rows.slots_of_rows(due)
-        if self._window_ms and now >= self._next_timeout:
-            partials = self._partials.live_rows()
-            begins = self._partials.ints(_BEGIN_TIME, partials)
-            old = partials[begins + self._window_ms <= now]
+        timed_out, _ = self._timeouts.pop_until(now)
+        if len(timed_out):
+            # The number of a partial match that is gone may be that of a later one.
+            old = np.unique(timed_out[self._partials.exists(timed_out)])
             late_slots = self._rows.find(self._partials.take(old))
             slots = np.concatenate([slots, late_slots])
         if len(slots):
             self._match(due, np.unique(slots), now)
-        if self._window_ms and now >= self._next_timeout:
-            begins = self._partials.ints(_BEGIN_TIME, self._partials.live_rows())
-            self._next_timeout = int(begins.min(initial=_NEVER)) + self._window_ms
+
+    def _note_timeouts(self, partials: np.ndarray) -> None:
+        if self._window_ms:
+            self._timeouts.add(partials, self._partials.ints(_BEGIN_TIME, partials) + self._window_ms)
 
     # -- matching ----------------------------------------------------------------------------------------------------
 
@@ -300,17 +302,14 @@ class MatchOperator(KeyedStateOperator):
         table = self._partials
         indices = pa.array(key_of_kept)
         columns = [column.take(indices) for column in keys]
-        begin_times = times.take(kept[:, 1])
         ints = {
             _STATE: kept[:, 0],
             _START: kept[:, 1] - first.take(key_of_kept),
             _PLACE: kept[:, 2],
-            _BEGIN_TIME: begin_times,
+            _BEGIN_TIME: times.take(kept[:, 1]),
         }
         ints.update({name: counts[:, place] for place, name in enumerate(self._counts)})
-        table.add(table.slots_of(table.layout.key_columns(columns)), columns, ints)
-        if self._window_ms:
-            self._next_timeout = min(self._next_timeout, int(begin_times.min()) + self._window_ms)
+        self._note_timeouts(table.add(table.slots_of(table.layout.key_columns(columns)), columns, ints))
 
     def _emit(
         self,
