@@ -42,6 +42,8 @@ class Invokable(Protocol):
         """Triggers a checkpoint at a source. Thread: any.
 
         The trigger is in the mailbox when this returns, so operator events that are dispatched later come after it.
+
+        Raises: CheckpointError if the invokable is ending and takes no mail.
         """
         ...
 

@@ -268,7 +268,7 @@ class Task:
     def trigger_checkpoint(
         self, checkpoint_id: int, timestamp_ms: int, options: checkpoint_pb2.CheckpointOptions
     ) -> None:
-        """Puts the trigger into the task's mailbox. Raises: CheckpointError if the task is not running."""
+        """Puts the trigger into the task's mailbox. Raises: CheckpointError if the task is not running or is ending."""
         if self.state.is_terminal or self.state is ExecutionState.CANCELING:
             raise checkpoint_error(
                 CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, f"{self.task_name} is {self.state.name}"

@@ -449,13 +449,34 @@ def test_operators_learn_of_a_completion_once_even_if_messages_repeat_or_are_los
     assert run.state.completed == [4, 7]
 
 
-def test_ended_task_declines_a_trigger():
+def test_ended_task_refuses_a_trigger():
+    """It declines nothing, because the report of its end may be on its way already."""
     run = Run([source([1])], results=1).invoke()
-    run.task.trigger_checkpoint(9, 1_000, options())
+    with pytest.raises(CheckpointError, match="A task was closing") as caught:
+        run.task.trigger_checkpoint(9, 1_000, options())
 
-    ((checkpoint_id, error),) = run.state.declined
-    assert checkpoint_id == 9
-    assert failure_reason(error) is CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+    assert failure_reason(caught.value) is CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+    assert run.state.declined == []
+
+
+def test_each_trigger_of_an_ending_task_is_either_declined_or_refused(monkeypatch):
+    run = Run([source([1])], results=1)
+    close = TaskMailbox.close
+    refused = []
+
+    def trigger_close_and_trigger(mailbox):
+        run.trigger(8)()
+        close(mailbox)
+        try:
+            run.trigger(9)()
+        except CheckpointError as error:
+            refused.append(failure_reason(error))
+
+    monkeypatch.setattr(TaskMailbox, "close", trigger_close_and_trigger)
+    run.invoke()
+
+    assert [checkpoint_id for checkpoint_id, _ in run.state.declined] == [8]
+    assert refused == [CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING]
 
 
 def test_task_that_ends_declines_a_trigger_in_its_mailbox(monkeypatch):

@@ -11,6 +11,7 @@ from fake_peers import FakePeers
 from virtual_time import LoopClock
 
 from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.errors import FlinkError, SlotAllocationError
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.logs.context import LogContext
@@ -65,6 +66,8 @@ class FakeInvokable:
         self._body = body
         self.callbacks: Any = None
         self.is_canceled = False
+        #: Whether it takes no mail any more, and refuses triggers.
+        self.is_ending = False
         self.events: list[tuple[str, Any]] = []
         self.checkpoints: list[tuple[Any, ...]] = []
         self.pickled_accumulators: dict[str, bytes] = {}
@@ -80,6 +83,8 @@ class FakeInvokable:
         self.events.append((operator_id, payload))
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int, options: Any) -> None:
+        if self.is_ending:
+            raise checkpoint_error(CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, "it is ending")
         self.checkpoints.append(("trigger", checkpoint_id, timestamp_ms, options))
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

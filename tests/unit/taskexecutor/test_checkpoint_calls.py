@@ -88,6 +88,20 @@ async def test_a_task_that_is_not_running_declines(h: Harness) -> None:
 
 
 @scenario()
+async def test_a_decline_comes_before_the_end_of_a_task_whose_thread_has_ended(h: Harness) -> None:
+    """The JobMaster would otherwise wait for the acknowledgement of a finished task, and fail a stop-with-savepoint."""
+    await running(h, "t1")
+    h.deployer.deployed["t1"].invokable.is_ending = True
+    h.threads["task t1"].run()  # the main thread has not heard of the end yet
+    trigger(h, "t1")
+    await h.settle()
+    assert declined(h) == [("t1", 7, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING)]
+    methods = [call.method for call in h.peers.calls if call.service == "JobMaster"]
+    assert methods[-2:] == ["decline_checkpoint", "update_task_execution_states"]
+    assert h.reported[-1] == ("t1", "FINISHED")
+
+
+@scenario()
 async def test_a_trigger_for_an_unknown_job_is_refused(h: Harness) -> None:
     with pytest.raises(CheckpointError) as caught:
         trigger(h, "t1", job=OTHER_JOB)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
-from flinkpy.common.errors import InternalError, InvalidTransitionError, TypeMismatchError
+from flinkpy.common.errors import CheckpointError, InternalError, InvalidTransitionError, TypeMismatchError
 from flinkpy.configuration import read_option
 from flinkpy.configuration.checkpointing_options import CHECKPOINTS_AFTER_TASKS_FINISH, INTERVAL
 from flinkpy.records.elements import CheckpointBarrier, EndOfData
@@ -163,7 +163,7 @@ class StreamTask(ABC):
         self._chain: OperatorChain | FinishedOperatorChain | None = None
         self._checkpoints: SubtaskCheckpointCoordinator | None = None
         self._progress = CheckpointProgress()
-        #: Triggers that wait in the mailbox. The thread that removes one from here begins or declines it.
+        #: Triggers that wait in the mailbox. The thread that removes one from here begins or refuses it.
         self._open_triggers: dict[int, CheckpointBarrier] = {}
         self._writers: list[RecordWriterOutput] = []
         self._cancel_requested = False
@@ -263,12 +263,16 @@ class StreamTask(ABC):
 
         The trigger keeps its order with operator events. Events that a coordinator sent earlier are part of the
         checkpoint, so the trigger must not overtake them. A task that ends before it handles the trigger declines it.
+
+        Raises:
+            CheckpointError: if the task is ending and takes no mail. It sends no decline then, because the decline
+                could come after the report of its end, and would be dropped.
         """
         barrier = CheckpointBarrier(checkpoint_id, timestamp_ms, options)
         self._open_triggers[checkpoint_id] = barrier
         self.mailbox.put(Mail(f"trigger checkpoint {checkpoint_id}", lambda: self._trigger_checkpoint(barrier)))
-        if self.mailbox.is_closed:
-            self._decline_open_triggers()
+        if self.mailbox.is_closed and self._open_triggers.pop(checkpoint_id, None) is not None:
+            raise self._closing_error()
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Tells the task that the checkpoint is durable. A notification may be lost, late or repeated."""
@@ -517,11 +521,14 @@ class StreamTask(ABC):
             self.on_trigger(barrier)
 
     def _decline_open_triggers(self) -> None:
-        """Declines the triggers that the task will not handle. The task thread and late senders of triggers call it."""
-        reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+        """Declines the triggers that the task will not handle, except those whose senders learn it from an error."""
         for checkpoint_id in list(self._open_triggers):
             if self._open_triggers.pop(checkpoint_id, None) is not None:
-                self.environment.state.decline(checkpoint_id, checkpoint_error(reason, self.environment.task_name))
+                self.environment.state.decline(checkpoint_id, self._closing_error())
+
+    def _closing_error(self) -> CheckpointError:
+        reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+        return checkpoint_error(reason, self.environment.task_name)
 
     def stop_with_drain(self, barrier: CheckpointBarrier) -> None:
         """Ends the task as if its input had ended, and takes the savepoint then."""
