@@ -681,9 +681,11 @@ class CheckpointCoordinator:
         elif not pending.properties.is_synchronous:
             self._abort(pending, error, transient_task=attempt)
         else:
-            # Other tasks may already wait after their barriers. The job reports how this task ends.
+            # Other tasks may already wait after their barriers. The job reports how this task ends, and closing its
+            # operators may take long. A task that is not ready may never have run, so nothing may be reported of it.
             pending.closing.add(attempt)
-            pending.finished_early.setdefault(attempt, self._now_ms + FINISHED_ACK_GRACE_MS)
+            if reason is Reason.CHECKPOINT_DECLINED_TASK_NOT_READY:
+                pending.finished_early.setdefault(attempt, self._now_ms + FINISHED_ACK_GRACE_MS)
             self._proceed_without_finished_tasks(pending)
 
     def _proceed_without_finished_tasks(self, pending: PendingCheckpoint) -> None:

@@ -11,6 +11,7 @@ from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import FINISHED_ACK_GRACE_MS
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
 from flinkpy.checkpoint.coordinator.checkpoint_request_decider import FIRST_DELAY_MS, MAX_START_WAIT_MS, MAX_TRIES
+from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.errors import FunctionError
 from flinkpy.common.states import ExecutionState as E
@@ -318,15 +319,34 @@ def test_a_stop_is_answered_with_the_failure_of_its_task(properties):
 
 
 @stopping
-def test_the_wait_of_a_stop_for_the_end_of_a_task_is_bounded(properties):
+def test_a_stop_waits_for_the_end_of_a_task_whose_operators_close_slowly(properties):
     job = asked(properties)
     only = job.begun()
     job.trigger(only)
     job.decline(only, job.job.attempt("rules"), CLOSING)
-    job.advance(FINISHED_ACK_GRACE_MS - 1)
+    job.advance(10 * FINISHED_ACK_GRACE_MS)
+    assert job.take(fx.AbortCheckpoint) == []
+    finish(job, "rules")
+    assert complete(job, only, "records", "sink")["rules"] is True
+
+
+@stopping
+@pytest.mark.parametrize(
+    ("declined_with", "waits_ms", "answer"),
+    [
+        (CLOSING, CheckpointCoordinatorOptions().timeout_ms, "CHECKPOINT_EXPIRED"),
+        (Reason.CHECKPOINT_DECLINED_TASK_NOT_READY, FINISHED_ACK_GRACE_MS, "CHECKPOINT_DECLINED_TASK_CLOSING"),
+    ],
+)
+def test_the_wait_of_a_stop_for_the_end_of_a_task_is_bounded(properties, declined_with, waits_ms, answer):
+    job = asked(properties)
+    only = job.begun()
+    job.trigger(only)
+    job.decline(only, job.job.attempt("rules"), declined_with)
+    job.advance(waits_ms - 1)
     assert job.answers() == {}
     job.advance(1)
-    assert job.answers() == {"t": "CHECKPOINT_DECLINED_TASK_CLOSING"}
+    assert job.answers() == {"t": answer}
     assert len(job.take(fx.FailJob)) == 1, "tasks may stand at their barriers"
 
 
