@@ -145,3 +145,17 @@ def test_a_padded_row_meets_no_equality_of_its_key(planner: PlannerFixture) -> N
     )
     assert [each.requires for each in join.steps] == [(0,), (1,)]
     assert [each.condition for each in join.steps] == [None, None]
+
+
+@pytest.mark.parametrize("join", ["LEFT JOIN", "JOIN"])
+def test_a_column_that_only_a_partner_makes_equal_to_the_key_does_not_stand_for_it(
+    planner: PlannerFixture, join: str
+) -> None:
+    found = chains(
+        planner,
+        "SELECT * FROM users u LEFT JOIN orders o ON u.user_id = o.user_id AND u.name = o.user_id "
+        f"{join} payments p ON p.user_id = u.name",
+    )
+    # Rows of users without an order have different names and ids: payments cannot be distributed with them by the id.
+    assert len(found) == 2
+    assert found[0][1] == f"[{'LEFT' if join == 'LEFT JOIN' else 'INNER'}]"

@@ -43,16 +43,20 @@ class JoinChain:
         return sum(each.width for each in self.inputs)
 
     def keys(self) -> tuple[tuple[int, ...], ...]:
-        """Returns for each input the columns of the key that all joins have in common. They may be none."""
+        """Returns for each input the columns of the key that all joins have in common. They may be none.
+
+        Each join compares the columns of the key themselves: a column that is equal to one of them only where an outer
+        join finds a partner does not say where a row without a partner belongs.
+        """
         steps = [self._equalities(number) for number in range(1, len(self.inputs))]
         classes = _classes([pair for pairs in steps for pair in pairs])
         common = [each for each in classes if all(any(a in each for a, _ in pairs) for pairs in steps)]
-        by_input = [
-            [min(column for owner, column in each if owner == number) for each in common]
-            for number in range(len(self.inputs))
+        keys = [
+            tuple(min(column for owner, column in each if owner == number) for number in range(len(self.inputs)))
+            for each in common
         ]
-        order = sorted(range(len(common)), key=lambda place: by_input[0][place])
-        return tuple(tuple(columns[place] for place in order) for columns in by_input)
+        compared = [each for each in keys if all(any(_compares(pair, each) for pair in pairs) for pairs in steps)]
+        return tuple(zip(*sorted(compared))) or ((),) * len(self.inputs)
 
     def step(self, number: int, keys: tuple[tuple[int, ...], ...]) -> MultiJoinStep:
         """Returns how an input is joined, where the rows of one key are known to be together."""
@@ -60,10 +64,7 @@ class JoinChain:
         rest: list[RexNode] = []
         for condition in operators.conjuncts(self.conditions[number - 1]):
             pair = self._equality(condition, number)
-            is_of_key = pair is not None and any(
-                keys[pair[0][0]][place] == pair[0][1] and keys[number][place] == pair[1][1]
-                for place in range(len(keys[number]))
-            )
+            is_of_key = pair is not None and any(_compares(pair, key) for key in zip(*keys))
             if pair is not None and is_of_key:
                 requires.add(pair[0][0])
             else:
@@ -91,6 +92,11 @@ class JoinChain:
                 return number, place
             place -= each.width
         raise AssertionError(f"there is no column {place}")
+
+
+def _compares(pair: tuple[_Column, _Column], key: tuple[int, ...]) -> bool:
+    """True if both columns are those of a key, of which each input has one."""
+    return all(key[owner] == column for owner, column in pair)
 
 
 def _classes(pairs: list[tuple[_Column, _Column]]) -> list[set[_Column]]:
