@@ -155,6 +155,17 @@ def test_rows_behind_the_watermark_are_dropped_and_counted() -> None:
         assert subtasks.subtasks[0].context.metrics.counter("numLateRecordsDropped").get_count() == 1
 
 
+def test_rows_behind_matched_rows_are_late_after_a_restore() -> None:
+    define = "A AS A.price = 1, B AS B.price = 2, C AS C.price = 3"
+    with TableSubtasks(_spec(_query("A B C", define))) as subtasks:
+        subtasks.process([_row(0, 1, 10), _row(1, 2, 11)])
+        subtasks.watermark(11_000)
+        subtasks.restart(1)
+        subtasks.process([_row(2, 7, 1), _row(3, 3, 12)])
+        subtasks.watermark(MAX_WATERMARK)
+        assert subtasks.output == [("+I", 0, 3)]
+
+
 def test_rows_that_no_partial_match_needs_leave_the_state() -> None:
     define = "A AS A.price = 1, B AS B.price = 2, C AS C.price = 3"
     spec = _spec(_query("A B+ C", define, within="WITHIN INTERVAL '9' SECOND"))
@@ -184,6 +195,31 @@ def test_rows_of_one_millisecond_of_processing_time_are_sorted_by_other_columns(
         assert subtasks.output == []
         subtasks.advance(1)
         assert subtasks.output == [("+I", 1, 0)]
+
+
+@pytest.mark.parametrize("order", ["pt", "pt, price"])
+def test_a_clock_that_goes_back_does_not_change_the_order_of_matched_rows(
+    order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define = "A AS A.price = 1, B AS B.price = 2, C AS C.price = 3"
+    with TableSubtasks(_spec(_query("A B C", define, order=order))) as subtasks:
+        clock, back_ms = subtasks.subtasks[0].clock, 0
+        monkeypatch.setattr(clock, "now_ms", lambda: clock.monotonic_ms() - back_ms)
+        for number in range(3):
+            subtasks.process([_row(number, number + 1, 0)])
+            subtasks.advance(5)
+            back_ms += 20
+        assert subtasks.output == [("+I", 0, 2)]
+
+
+def test_rows_that_come_before_a_late_timer_are_matched_without_further_rows() -> None:
+    with TableSubtasks(_spec(_query("A B", "A AS A.price = 1, B AS B.price = 2", order="pt, price"))) as subtasks:
+        subtasks.process([_row(0, 1, 0)])
+        subtasks.subtasks[0].clock.advance(3)
+        subtasks.process([_row(1, 2, 0)])
+        subtasks.advance(0)
+        subtasks.advance(1)
+        assert subtasks.output == [("+I", 0, 1)]
 
 
 def test_skip_to_the_first_row_of_a_match_fails() -> None:

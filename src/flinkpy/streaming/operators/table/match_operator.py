@@ -27,7 +27,7 @@ from flinkpy.common.errors import TableProgramError
 from flinkpy.functions.table_functions import FunctionContext
 from flinkpy.graph.table_specs import MatchSpec
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import MAX_WATERMARK, Watermark
+from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.row_table import RowLayout, RowTable
@@ -36,7 +36,7 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.table.aggregate_handler import UserAggregates
-from flinkpy.streaming.operators.table.late_rows import LateRows
+from flinkpy.streaming.operators.table.late_rows import LateRows, behind_done_rows
 from flinkpy.streaming.operators.table.match_conditions import MatchConditions
 from flinkpy.streaming.operators.table.match_values import MatchRows, PatternValues
 from flinkpy.streaming.operators.table.order_codes import order_codes
@@ -98,10 +98,13 @@ class MatchOperator(KeyedStateOperator):
         self._rows: RowTable
         self._partials: RowTable
         #: The rows that wait for the watermark.
-        self._waiting: list[np.ndarray] = []
+        self._waiting: list[np.ndarray] = [_NO_ROWS]
         #: Partial matches by the time at which they are too old. Those that are gone stay until then.
         self._timeouts = RowsByTime(self._window_ms // _TIMEOUT_BUCKETS)
         self._timer: ScheduledTimer | None = None
+        #: By event time, the latest time of a restored row that was matched: the watermark is behind it at first. By
+        #: processing time, the time up to which rows have been matched: the clock may go back, or be another one.
+        self._done_until = MIN_WATERMARK
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
         return self._spec.key_selector, self.key_type, self._input_type
@@ -117,7 +120,9 @@ class MatchOperator(KeyedStateOperator):
         key = tuple(range(len(partition))) or (0,)
         self._partials = self.backend.row_table("partialMatches", RowLayout(key_types, key, None, ints))
         rows = self._rows.live_rows()
-        self._waiting = [rows[self._rows.ints(_IS_DONE, rows) == 0]]
+        is_done = self._rows.ints(_IS_DONE, rows) == 1
+        self._waiting = [rows[~is_done]]
+        self._done_until = int(self._rows.ints(_TIME, rows[is_done]).max(initial=MIN_WATERMARK))
         self._note_timeouts(self._partials.live_rows())
 
     def open(self) -> None:
@@ -139,9 +144,9 @@ class MatchOperator(KeyedStateOperator):
         columns = columns_of(batch, self._input_type)
         if self._spec.is_event_time:
             times = event_times(columns[self._time_column], self._schema.names[self._time_column], self.context)
-            columns, times = self._late_rows.without(times <= self.current_watermark, columns, times)
+            columns, times = self._late_rows.without(self._late(columns, times), columns, times)
         else:
-            times = np.full(batch.num_rows, self._clock.current_time_ms(), dtype=np.int64)
+            times = np.full(batch.num_rows, self._now(), dtype=np.int64)
         if not len(times):
             return
         table = self._rows
@@ -153,6 +158,18 @@ class MatchOperator(KeyedStateOperator):
                 self._schedule()
             else:
                 self._process_until(int(times[0]))
+
+    def _late(self, columns: list[pa.Array], times: np.ndarray) -> np.ndarray:
+        """Returns bool[n]: true for rows behind the watermark. After a restore, matched rows show where it was."""
+        is_late: np.ndarray = times <= self.current_watermark
+        if self.current_watermark < self._done_until:
+            keys = self._rows.layout.key_columns(columns)
+            is_late |= behind_done_rows(self._rows, keys, times, _TIME, _IS_DONE)
+        return is_late
+
+    def _now(self) -> int:
+        """Returns the processing time of new rows, which have to be sorted behind those that have been matched."""
+        return max(self._clock.current_time_ms(), self._done_until + (1 if self._others else 0))
 
     def process_watermark(self, watermark: Watermark) -> None:
         if self._spec.is_event_time:
@@ -166,16 +183,24 @@ class MatchOperator(KeyedStateOperator):
 
     def _on_timer(self, time: int) -> None:
         self._timer = None
-        self._process_until(time)
+        # The clock may have gone back since the rows came.
+        times = self._waiting_times()
+        self._process_until(max(time, int(times.min())) if len(times) else time)
+        if len(self._waiting[0]):
+            self._schedule()
 
     def finish(self) -> None:
         if not self._spec.is_event_time and self._others:
-            self._process_until(self._clock.current_time_ms())
+            self._process_until(int(self._waiting_times().max(initial=self._clock.current_time_ms())))
+
+    def _waiting_times(self) -> np.ndarray:
+        return self._rows.ints(_TIME, np.concatenate(self._waiting))
 
     def _process_until(self, now: int) -> None:
         """Matches all waiting rows up to a time, and drops partial matches that are too old by then."""
-        waiting = np.concatenate(self._waiting) if self._waiting else _NO_ROWS
-        times = self._rows.ints(_TIME, waiting)
+        if not self._spec.is_event_time:
+            self._done_until = max(self._done_until, now)
+        waiting, times = np.concatenate(self._waiting), self._waiting_times()
         is_due = times <= now
         due = waiting[is_due]
         self._waiting = [waiting[~is_due]]

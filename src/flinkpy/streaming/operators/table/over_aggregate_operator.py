@@ -55,7 +55,7 @@ from flinkpy.streaming.operators.table.changelog import (
     has_changed,
 )
 from flinkpy.streaming.operators.table.group_expiry import UPDATED, GroupExpiry
-from flinkpy.streaming.operators.table.late_rows import LateRows
+from flinkpy.streaming.operators.table.late_rows import LateRows, behind_done_rows
 from flinkpy.streaming.operators.table.over_frames import lag_offset, over_results
 from flinkpy.streaming.operators.table.partition_expiry import USED, PartitionExpiry
 from flinkpy.streaming.operators.table.time_columns import event_times
@@ -207,16 +207,9 @@ class OverAggregateOperator(KeyedStateOperator):
         behind = np.flatnonzero(is_late)
         if not len(behind):
             return is_late
-        table = self._rows
         indices = pa.array(behind)
-        slots = table.find(table.layout.key_columns([column.take(indices) for column in columns.columns]))
-        known = np.unique(slots[slots >= 0])
-        positions, rows = table.rows_of(known)
-        is_done = table.ints(_IS_DONE, rows) == 1
-        last = np.full(len(known) + 1, MIN_WATERMARK)
-        np.maximum.at(last, positions[is_done], table.ints(_TIME, rows[is_done]))
-        places = np.where(slots >= 0, np.searchsorted(known, slots), len(known))
-        is_late[behind] = times[behind] <= last[places]
+        keys = self._rows.layout.key_columns([column.take(indices) for column in columns.columns])
+        is_late[behind] = behind_done_rows(self._rows, keys, times[behind], _TIME, _IS_DONE)
         return is_late
 
     def _add(self, arrays: list[pa.Array], times: np.ndarray, is_done: bool) -> np.ndarray:
