@@ -5,6 +5,8 @@ from __future__ import annotations
 import select
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from flinkpy.common.error_text import valid_text
@@ -28,16 +30,24 @@ class PrintSink(SinkBase):
     Args:
         sink_identifier: a prefix of each line.
         std_err: True to print to standard error.
+        lines: returns the texts of the records of a batch. None: that of `print()`.
 
     Source: org.apache.flink.api.common.functions.util.PrintSinkOutputWriter.
     """
 
-    def __init__(self, sink_identifier: str | None = None, std_err: bool = False) -> None:
+    def __init__(
+        self,
+        sink_identifier: str | None = None,
+        std_err: bool = False,
+        lines: Callable[[Batch], list[str]] | None = None,
+    ) -> None:
         self._sink_identifier = sink_identifier or ""
         self._std_err = std_err
+        self._lines = lines
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        return PrintSinkWriter(context, self._sink_identifier, self._std_err)
+        lines = self._lines or partial(lines_of, type_info=context.input_type)
+        return PrintSinkWriter(context, self._sink_identifier, self._std_err, lines)
 
     @property
     def is_local_to_task(self) -> bool:
@@ -47,8 +57,10 @@ class PrintSink(SinkBase):
 class PrintSinkWriter(SinkWriter):
     """Prints the records of one subtask. Thread: task thread."""
 
-    def __init__(self, context: WriterContext, sink_identifier: str, std_err: bool) -> None:
-        self._input_type = context.input_type
+    def __init__(
+        self, context: WriterContext, sink_identifier: str, std_err: bool, lines: Callable[[Batch], list[str]]
+    ) -> None:
+        self._lines = lines
         self._std_err = std_err
         parts = [sink_identifier] if sink_identifier else []
         if context.parallelism > 1:
@@ -57,7 +69,7 @@ class PrintSinkWriter(SinkWriter):
 
     def write(self, batch: Batch) -> None:
         prefix = self._prefix
-        lines = [f"{prefix}{valid_text(line)}\n" for line in lines_of(batch, self._input_type)]
+        lines = [f"{prefix}{valid_text(line)}\n" for line in self._lines(batch)]
         # Looked up for each batch, because a test or a program may replace the stream.
         stream = sys.stderr if self._std_err else sys.stdout
         with _OUTPUT_LOCK:

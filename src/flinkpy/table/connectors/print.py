@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.connectors.print_sink import PrintSink
+from flinkpy.sql.types.logical_types import RowType
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.connectors.table_factory import FactoryContext, TableFactory
 from flinkpy.table.connectors.table_options import SINK_PARALLELISM
 from flinkpy.table.connectors.table_sink import DynamicTableSink
+from flinkpy.table.row_texts import RowTexts
 
 if TYPE_CHECKING:
     from flinkpy.connector_api.sink import SinkBase
@@ -34,13 +36,19 @@ class PrintTableFactory(TableFactory):
 
     def create_sink(self, context: FactoryContext) -> DynamicTableSink:
         options = context.options
-        return PrintTableSink(options.get(PRINT_IDENTIFIER), options.get(STANDARD_ERROR), options.get(SINK_PARALLELISM))
+        return PrintTableSink(
+            context.table.resolved_schema.to_physical_row_type(),
+            options.get(PRINT_IDENTIFIER),
+            options.get(STANDARD_ERROR),
+            options.get(SINK_PARALLELISM),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class PrintTableSink(DynamicTableSink):
     """Takes all changes."""
 
+    row_type: RowType
     identifier: str | None
     is_standard_error: bool
     sink_parallelism: int | None = None
@@ -53,7 +61,7 @@ class PrintTableSink(DynamicTableSink):
         return requested
 
     def sink(self) -> SinkBase:
-        return PrintSink(self.identifier, self.is_standard_error)
+        return PrintSink(self.identifier, self.is_standard_error, RowTexts(self.row_type))
 
     @property
     def parallelism(self) -> int | None:
