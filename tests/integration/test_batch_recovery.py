@@ -101,8 +101,10 @@ class Stages:
 
     @property
     def event_log(self) -> Path:
-        found = list(self.cluster.run_dir.parent.rglob("job-events.log")) or self._wherever()
-        return found[0]
+        # Tasks delete their directories meanwhile: `rglob` would fail, and `walk` goes on.
+        name = "job-events.log"
+        found = [Path(where, name) for where, _, names in os.walk(self.cluster.run_dir.parent) if name in names]
+        return (found or self._wherever())[0]
 
     def _wherever(self) -> list[Path]:
         leader = leader_of(self.cluster, self.job_id)
