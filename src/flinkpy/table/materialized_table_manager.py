@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import FlinkError, JobNotFoundError, UnsupportedOperationError, ValidationError
+from flinkpy.common.errors import JobNotFoundError, UnsupportedOperationError, ValidationError
 from flinkpy.common.states import JobState
 from flinkpy.configuration.checkpointing_options import INTERVAL, RESTORE_PATH, SAVEPOINT_DIRECTORY
 from flinkpy.configuration.execution_options import RUNTIME_MODE
@@ -101,7 +101,7 @@ class MaterializedTableManager:
             return
         try:
             self._execute_continuous(identifier, table, {})
-        except FlinkError:
+        except Exception:
             self._catalogs.drop_table(identifier, True)
             raise
 
@@ -180,7 +180,7 @@ class MaterializedTableManager:
             return
         try:
             self._execute_continuous(identifier, self._table(identifier), {})
-        except FlinkError:
+        except Exception:
             self._store(identifier, current)
             self._execute_continuous(identifier, current, {})
             raise
@@ -269,7 +269,11 @@ class MaterializedTableManager:
 
 def _value(text: str, kind: LogicalType) -> str:
     """Returns the literal of a partition value."""
-    return _literal(text) if isinstance(kind, (CharType, VarCharType)) else f"CAST({_literal(text)} AS {kind})"
+    return (
+        _literal(text)
+        if isinstance(kind, (CharType, VarCharType))
+        else f"CAST({_literal(text)} AS {kind.as_nullable()})"
+    )
 
 
 def _literal(text: str) -> str:

@@ -9,7 +9,6 @@ Source: org.apache.flink.connector.mongodb.table.MongoFilterPushDownVisitor.
 from __future__ import annotations
 
 import datetime
-import decimal
 from typing import Any
 
 from flinkpy.connectors.mongodb.client import ID
@@ -26,7 +25,9 @@ _COMPARISONS = {
     ">": ("$gt", "<"),
     ">=": ("$gte", "<="),
 }
-_VALUES = (bool, int, float, decimal.Decimal, str, datetime.datetime)
+_VALUES = (bool, int, float, str, datetime.datetime)
+#: Reading may change values of these types: a double is rounded to the scale or the precision of the column.
+_ROUNDED = (types.DecimalType, types.FloatType)
 
 
 def filter_of(node: RexNode, row_type: RowType) -> dict[str, Any] | None:
@@ -61,7 +62,7 @@ def _comparison(node: RexCall, row_type: RowType) -> dict[str, Any] | None:
     if isinstance(right.value, datetime.datetime) and right.value.microsecond % 1000:
         return None  # MongoDB has milliseconds
     name = row_type.names[left.index]
-    value = bson_of(right.value)
+    value = right.value
     if name == ID and isinstance(value, str):
         # The text of the column may be that of an ObjectId, which MongoDB does not compare with texts.
         return {name: {"$in": key_forms(value)}} if comparison == "=" else None
@@ -70,14 +71,9 @@ def _comparison(node: RexCall, row_type: RowType) -> dict[str, Any] | None:
 
 def _are_comparable(column: LogicalType, literal: LogicalType) -> bool:
     """True if the order of the values is the same in MongoDB."""
+    if isinstance(column, _ROUNDED) or isinstance(literal, types.DecimalType):
+        return False
     return isinstance(column, types.BooleanType) == isinstance(literal, types.BooleanType)
-
-
-def bson_of(value: Any) -> Any:
-    """Returns a value in the form that pymongo writes."""
-    from bson import Decimal128
-
-    return Decimal128(value) if isinstance(value, decimal.Decimal) else value
 
 
 def key_forms(text: str) -> list[Any]:

@@ -107,7 +107,7 @@ class PythonPredictFunction(PredictFunction):
 
     def _outputs(self, result: Any, num_rows: int) -> list[pa.Array]:
         fields = self._model.outputs.fields
-        columns = _columns(result, len(fields))
+        columns = self._by_name(result) or _columns(result, len(fields))
         if len(columns) != len(fields) or any(len(each) != num_rows for each in columns):
             shape = f"{len(columns)} columns of {sorted({len(each) for each in columns})} rows"
             raise FunctionError(
@@ -125,6 +125,31 @@ class PythonPredictFunction(PredictFunction):
                     f"{field.type}: {error}"
                 ) from error
         return found
+
+    def _by_name(self, result: Any) -> list[Any] | None:
+        """Returns the outputs of a result whose columns have names; None if it has none, or those of other columns.
+
+        Raises: FunctionError if some outputs are missing.
+        """
+        if isinstance(result, (pa.Table, pa.RecordBatch)):
+            given = list(result.column_names)
+        elif isinstance(result, dict) or (hasattr(result, "columns") and hasattr(result, "iloc")):
+            given = list(result)
+        else:
+            return None
+        wanted = self._model.outputs.names
+        missing = [name for name in wanted if name not in given]
+        if len(missing) == len(wanted):
+            return None
+        if missing:
+            raise FunctionError(
+                f"the model {self._model.name} returned the columns {given}, without the outputs {missing}",
+                details={"model": self._model.name},
+            )
+        if isinstance(result, pa.Table):
+            result = result.combine_chunks()
+            return [result.column(name).combine_chunks() for name in wanted]
+        return [result.column(name) if isinstance(result, pa.RecordBatch) else result[name] for name in wanted]
 
 
 def _columns(result: Any, width: int) -> list[Any]:
@@ -159,7 +184,7 @@ def _unpickled(path: Path) -> Any:
             if path.suffix == ".joblib":
                 return import_module("joblib").load(file)
             return pickle.load(file)
-    except (OSError, ImportError, AttributeError, pickle.UnpicklingError) as error:
+    except Exception as error:  # an object may raise anything while it is made anew
         raise FunctionError(f"the model {path} cannot be loaded: {error}", details={"file": str(path)}) from error
 
 

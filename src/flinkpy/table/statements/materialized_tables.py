@@ -61,8 +61,6 @@ class MaterializedTableStatements:
             TableProgramError: the query cannot be run, or the table cannot take its changes.
         """
         identifier = self._catalogs.qualify(statement.name.parts)
-        if statement.or_alter and self._manager.find(statement.name.parts) is not None:
-            return self._change_query(identifier, statement.query)
         if statement.start_mode is not None and statement.start_mode.kind not in _START_MODES:
             raise UnsupportedOperationError(
                 f"START_MODE = {statement.start_mode.kind} is not supported: a job reads its sources as their options "
@@ -71,6 +69,17 @@ class MaterializedTableStatements:
             )
         declared = self._declared(statement)
         freshness, mode = self._refreshing(statement)
+        if statement.or_alter and self._manager.find(statement.name.parts) is not None:
+            _, present = self._manager.get(identifier.parts)
+            changed = {
+                "WITH": declared.options != present.options,
+                "COMMENT": statement.comment is not None and declared.comment != present.comment,
+                "PARTITIONED BY": bool(statement.partitioned_by) and declared.partition_keys != present.partition_keys,
+                "FRESHNESS": statement.freshness is not None and freshness != present.freshness,
+                "REFRESH_MODE": statement.refresh_mode is not None and mode is not present.refresh_mode,
+            }
+            _refuse_changes(identifier, [part for part, is_changed in changed.items() if is_changed])
+            return self._change_query(identifier, statement.query)
         text = unparse(statement.query)
         table = CatalogMaterializedTable(
             **{each.name: getattr(declared, each.name) for each in fields(CatalogTable)},
@@ -200,3 +209,13 @@ def _freshness_of(duration_ms: int) -> Freshness:
         if duration_ms % length_ms == 0:
             return Freshness(duration_ms // length_ms, unit)
     raise ValidationError(f"A freshness of {duration_ms} ms is not a whole number of seconds.")
+
+
+def _refuse_changes(identifier: ObjectIdentifier, parts: list[str]) -> None:
+    """Raises UnsupportedOperationError if CREATE OR ALTER changes more of a table than its query."""
+    if parts:
+        raise UnsupportedOperationError(
+            f"CREATE OR ALTER MATERIALIZED TABLE cannot change {', '.join(parts)} of the existing table {identifier}: "
+            "it changes the query. Drop and create the table.",
+            details={"table": str(identifier), "parts": ", ".join(parts)},
+        )

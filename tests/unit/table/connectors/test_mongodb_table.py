@@ -147,7 +147,7 @@ def call(function: str, *arguments: Any) -> RexCall:
 
 
 def test_conditions_become_filters_only_if_the_server_finds_all_rows() -> None:
-    from bson import Decimal128, ObjectId
+    from bson import ObjectId
 
     kinds = (types.IntType(), types.VarCharType(), types.TimestampType(6), types.DecimalType(5, 2))
     row_type = types.RowType.of(*zip(("n", "_id", "t", "d"), kinds))
@@ -159,7 +159,9 @@ def test_conditions_become_filters_only_if_the_server_finds_all_rows() -> None:
     assert filter_of(call("AND", either, call("LIKE", key, five)), row_type) is None
     assert filter_of(call("=", key, Literal(kinds[1], HEX)), row_type) == {"_id": {"$in": [HEX, ObjectId(HEX)]}}
     assert filter_of(call("<", key, Literal(kinds[1], HEX)), row_type) is None
-    assert filter_of(call("=", d, Literal(kinds[3], Decimal("1.5"))), row_type) == {"d": {"$eq": Decimal128("1.5")}}
+    assert filter_of(call("=", d, Literal(kinds[3], Decimal("1.1"))), row_type) is None, (
+        "the double 1.1 is another number"
+    )
     assert filter_of(call("IS NULL", d), row_type) is None, "a decimal that does not fit is NULL here only"
     exact = datetime.datetime(2024, 1, 1, 0, 0, 0, 1000)
     assert filter_of(call("<", t, Literal(kinds[2], exact)), row_type) == {"t": {"$lt": exact}}

@@ -33,6 +33,10 @@ def of_batch(batch: pa.RecordBatch) -> dict[str, Any]:
     return {"sum": pc.add(batch["x"], batch["y"].cast("float64")), "text": ["a"] * batch.num_rows}
 
 
+def of_batch_in_another_order(batch: pa.RecordBatch) -> dict[str, Any]:
+    return {"text": ["a"] * batch.num_rows, "unused": [0] * batch.num_rows, "sum": batch["x"]}
+
+
 def of_frame(frame: Any) -> Any:
     return frame["y"] * 2
 
@@ -76,6 +80,9 @@ def test_another_method_may_return_a_matrix_of_outputs() -> None:
 def test_a_pickled_model_is_loaded_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "m.pkl").write_bytes(pickle.dumps(Sum()))
     assert predicted(f"{TWO_INPUTS} (s DOUBLE)", path=str(tmp_path / "m.pkl")) == [[2.5, 4.5]]
+    (tmp_path / "cut.pkl").write_bytes(pickle.dumps(Sum())[:5])
+    with pytest.raises(FunctionError, match=r"cut\.pkl cannot be loaded"):
+        predicted(f"{TWO_INPUTS} (s DOUBLE)", path=str(tmp_path / "cut.pkl"))
     with pytest.raises(FunctionError, match=r"none\.pkl cannot be loaded"):
         predicted(f"{TWO_INPUTS} (s DOUBLE)", path=str(tmp_path / "none.pkl"))
 
@@ -84,6 +91,14 @@ def test_a_function_may_take_a_batch_or_a_row() -> None:
     outputs = f"{TWO_INPUTS} (s DOUBLE, t STRING)"
     assert predicted(outputs, model=f"{__name__}.of_batch", input_format="arrow") == [[2.5, 4.5], ["a", "a"]]
     assert predicted(outputs, model=f"{__name__}.of_row", input_format="rows") == [[0.5, 0.5], ["1", "2"]]
+
+
+def test_outputs_with_names_are_taken_by_their_names() -> None:
+    model = f"{__name__}.of_batch_in_another_order"
+    found = predicted(f"{TWO_INPUTS} (`sum` DOUBLE, text STRING)", model=model, input_format="arrow")
+    assert found == [[1.5, 2.5], ["a", "a"]]
+    with pytest.raises(FunctionError, match=r"without the outputs \['label'\]"):
+        predicted(f"{TWO_INPUTS} (`sum` DOUBLE, label STRING)", model=model, input_format="arrow")
 
 
 def test_a_function_may_take_a_data_frame() -> None:

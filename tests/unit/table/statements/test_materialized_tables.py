@@ -186,6 +186,10 @@ def test_another_query_may_add_columns_and_starts_without_state(session: Session
     assert session.cluster.jobs == {"job0": JobState.FINISHED, "job1": JobState.RUNNING}
     assert "execution.state-recovery.path" not in session.cluster.submitted[1][2]
     assert [row[:3] for row in session.run("DESCRIBE m")][2] == ("amount", "BIGINT", "TRUE")
+    with pytest.raises(UnsupportedOperationError, match="cannot change WITH, REFRESH_MODE of the existing table"):
+        session.run(
+            "CREATE OR ALTER MATERIALIZED TABLE m WITH ('connector' = 'blackhole') REFRESH_MODE = FULL AS " + query
+        )
     with pytest.raises(ValidationError, match="only support appending columns at the end"):
         session.run("ALTER MATERIALIZED TABLE m AS SELECT b FROM n")
     with pytest.raises(ValidationError, match="columns cannot be dropped"):

@@ -59,6 +59,8 @@ _SKIP_MODES = {
     SkipMode.TO_LAST: match_kernel.TO_LAST,
 }
 _NO_ROWS = np.empty(0, dtype=np.int64)
+#: The noted timeouts are built anew when there are twice as many as partial matches, and more than this.
+_MIN_TIMEOUTS = 1 << 14
 #: A bucket of timeouts spans this part of WITHIN.
 _TIMEOUT_BUCKETS = 64
 
@@ -99,8 +101,9 @@ class MatchOperator(KeyedStateOperator):
         self._partials: RowTable
         #: The rows that wait for the watermark.
         self._waiting: list[np.ndarray] = [_NO_ROWS]
-        #: Partial matches by the time at which they are too old. Those that are gone stay until then.
+        #: Partial matches by the time at which they are too old, and some that are gone.
         self._timeouts = RowsByTime(self._window_ms // _TIMEOUT_BUCKETS)
+        self._max_timeouts = _MIN_TIMEOUTS
         self._timer: ScheduledTimer | None = None
         #: By event time, the latest time of a restored row that was matched: the watermark is behind it at first. By
         #: processing time, the time up to which rows have been matched: the clock may go back, or be another one.
@@ -215,8 +218,14 @@ class MatchOperator(KeyedStateOperator):
             self._match(due, np.unique(slots), now)
 
     def _note_timeouts(self, partials: np.ndarray) -> None:
-        if self._window_ms:
-            self._timeouts.add(partials, self._partials.ints(_BEGIN_TIME, partials) + self._window_ms)
+        if not self._window_ms:
+            return
+        if len(self._timeouts) + len(partials) > self._max_timeouts:
+            # A partial match that goes on is stored anew, so most of the noted ones may be gone.
+            self._timeouts = RowsByTime(self._window_ms // _TIMEOUT_BUCKETS)
+            partials = self._partials.live_rows()
+            self._max_timeouts = max(_MIN_TIMEOUTS, 2 * len(partials))
+        self._timeouts.add(partials, self._partials.ints(_BEGIN_TIME, partials) + self._window_ms)
 
     # -- matching ----------------------------------------------------------------------------------------------------
 

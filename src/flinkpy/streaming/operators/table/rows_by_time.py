@@ -25,6 +25,11 @@ class RowsByTime:
         self._bucket_ms = max(1, bucket_ms)
         self._buckets: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._numbers: list[int] = []
+        self._num_rows = 0
+
+    def __len__(self) -> int:
+        """The number of rows, of which one may be in several times."""
+        return self._num_rows
 
     def add(self, rows: np.ndarray, times: np.ndarray) -> None:
         if not len(rows):
@@ -39,6 +44,7 @@ class RowsByTime:
             self._buckets[number] = []
             heapq.heappush(self._numbers, number)
         self._buckets[number].append((rows, times))
+        self._num_rows += len(rows)
 
     def first(self) -> int | None:
         """Returns the lowest time; None if there are no rows."""
@@ -61,6 +67,7 @@ class RowsByTime:
         if not found:
             return _NO_ROWS, _NO_ROWS
         rows, times = (np.concatenate([piece[part] for piece in found]) for part in range(2))
+        self._num_rows -= len(rows)
         is_later = times > time
         if is_later.any():
             self._put(int(times[is_later][0] // self._bucket_ms), rows[is_later], times[is_later])
