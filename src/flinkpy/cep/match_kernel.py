@@ -248,8 +248,8 @@ def _advance(
         window_ms: 0 for no limit. now: the time when the rows have been processed.
 
     Returns: the status and the key of an error; the number of found matches, and two numbers for each: its first row,
-    and the row at which it was found, which is -1 for the time `now`; their rows of each variable; where the matches of
-    each key end; the new partial matches of all keys as in the arguments.
+    and the row at which it was found, which is -1 for the time `now`; their rows of each variable; the number
+    of new partial matches of all keys, and they as in the arguments.
     """
     variables, firsts, actions, targets = automaton[0], automaton[1], automaton[2], automaton[3]
     num_keys, num_rows, width = len(ends), len(times), max(len(actions), 1)
@@ -260,7 +260,7 @@ def _advance(
     done_start, done_counts = np.zeros(16, np.int64), np.zeros(16 * num_variables, np.int64)
     done, ready = np.zeros(16, np.int64), np.zeros(16, np.int64)
     matches, match_counts = np.zeros(64, np.int64), np.zeros(32 * num_variables, np.int64)
-    match_ends, out_ends = np.zeros(num_keys, np.int64), np.zeros(num_keys, np.int64)
+    out_ends = np.zeros(num_keys, np.int64)
     out, out_counts = np.zeros(96, np.int64), np.zeros(32 * num_variables, np.int64)
     pending, found = np.zeros(4 * width + 8, np.int64), np.zeros(4 * width + 8, np.int64)
     found_from = np.zeros(4 * width + 8, np.int64)
@@ -442,9 +442,7 @@ def _advance(
                 num_matches,
             )
         if status != DONE:
-            match_ends[key] = num_matches
-            return status, key, num_matches, matches, match_counts, match_ends, num_out, out, out_counts, out_ends
-        match_ends[key] = num_matches
+            return status, key, num_matches, matches, match_counts, num_out, out, out_counts, out_ends
         out = grown(out, 3 * (num_out + size + num_done))
         out_counts = grown(out_counts, (num_out + size + num_done) * num_variables)
         for k in range(size):
@@ -460,7 +458,7 @@ def _advance(
                 out_counts[num_out * num_variables + v] = done_counts[done[k] * num_variables + v]
             num_out += 1
         out_ends[key] = num_out
-    return DONE, -1, num_matches, matches, match_counts, match_ends, num_out, out, out_counts, out_ends
+    return DONE, -1, num_matches, matches, match_counts, num_out, out, out_counts, out_ends
 
 
 def _ask(variable: Any, row: Any, start: Any, counts: Any, at: Any) -> Any:

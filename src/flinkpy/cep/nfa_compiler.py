@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from flinkpy.cep.pattern import Contiguity, Pattern, PatternVariable
+from flinkpy.cep.pattern import Contiguity, Pattern, PatternVariable, SkipMode
 from flinkpy.common.errors import UnsupportedOperationError
 
 
@@ -79,8 +79,10 @@ FINAL = 0
 def compile_pattern(pattern: Pattern) -> Nfa:
     """Returns the automaton.
 
-    Raises: UnsupportedOperationError if variables do not follow one another strictly.
+    Raises: UnsupportedOperationError if variables do not follow one another strictly, or for NO_SKIP.
     """
+    if pattern.skip.mode is SkipMode.NO_SKIP:
+        raise UnsupportedOperationError("the skip strategy NO_SKIP of a pattern is not supported yet")
     compiler = _Compiler()
     sink = FINAL
     for number, variable in reversed(list(enumerate(pattern.variables))):

@@ -241,7 +241,7 @@ class MatchOperator(KeyedStateOperator):
         first_rows = pa.array(begins)
         keys = [column.take(first_rows) for column in table.layout.key_columns(columns.columns)]
         stored, partial_ends, partials, counts = self._stored_partials(keys, begins)
-        status, failed, found, matches, match_counts, _, num_left, left, left_counts, left_ends = self._advance(
+        status, failed, found, matches, match_counts, num_left, left, left_counts, left_ends = self._advance(
             ends,
             first_new,
             times,

@@ -24,6 +24,7 @@ from flinkpy.sql.rex import (
     rewrite,
 )
 from flinkpy.sql.session_settings import SessionSettings
+from flinkpy.sql.types.arrow import arrow_type_of
 from flinkpy.streaming.operators.table.over_frames import frame_results
 from flinkpy.streaming.operators.table.table_inputs import take_or_null
 from flinkpy.streaming.operators.table.time_columns import timestamps
@@ -130,8 +131,6 @@ class PatternValues:
     def _value(
         self, place: int, part: RexNode, rows: pa.RecordBatch, arguments: pa.RecordBatch | None, matches: MatchRows
     ) -> pa.Array:
-        from flinkpy.sql.types.arrow import arrow_type_of
-
         if isinstance(part, RexCall):
             times = matches.rowtimes
             if part.function == "MATCH_PROCTIME":
