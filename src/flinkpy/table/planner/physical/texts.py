@@ -52,3 +52,8 @@ def window_text(window: Window, columns: str, names: tuple[str, ...] = ()) -> st
     if window.offset_ms:
         parts.append(f"offset=[{interval_text(window.offset_ms)}]")
     return f"{window.kind}({', '.join(parts)})"
+
+
+def together(names: tuple[str, ...]) -> str:
+    """Returns the names of the accumulators of one aggregate."""
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
