@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from flinkpy.sql.rex import Literal, RexCall, RexNode
 from flinkpy.sql.types import families as of
 from flinkpy.sql.types import logical_types as lt
-from flinkpy.table.planner.batch.dialect import Dialect, NotInEngine
+from flinkpy.table.planner.batch.dialect import Dialect, NotInEngine, Own
 from flinkpy.table.planner.batch.engine_expressions import Operand
 from flinkpy.table.planner.batch.exactness import are_comparable
 
 R = lt.TypeRoot
-#: Returns the text of a call; None if a kernel has to compute it.
-Own = Callable[[Dialect, RexCall, Sequence[Operand]], "str | None"]
 
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 _TESTS = ("IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "IS NOT TRUE", "IS NOT FALSE")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.graph.table_specs import JoinType
 from flinkpy.sql.rex import Literal, RexCall
@@ -23,12 +23,22 @@ INTEGER_BITS = {
 }
 
 
+#: Returns the text of a value that has the engine's type of this name; None if the engine has none.
+LiteralWriter = Callable[[Any, str], "str | None"]
+#: Returns the text of a call; None if a kernel has to compute it.
+Own = Callable[["Dialect", RexCall, Sequence["Operand"]], "str | None"]
+
+
 class NotInEngine(Exception):
     """An expression or a query cannot be computed by the engine. The planner catches it and cuts the plan there."""
 
 
 class Dialect(ABC):
     """The language of one engine.
+
+    Args:
+        writers: how values of each type are written; literals of other types cannot be computed by the engine.
+        calls: the functions that the engine computes itself.
 
     Attributes:
         name: the name of the engine in plans.
@@ -46,17 +56,28 @@ class Dialect(ABC):
     calls_user_functions: bool
     gains_from: tuple[type[rel.RelNode], ...] | None
 
+    def __init__(self, writers: Mapping[lt.TypeRoot, LiteralWriter], calls: Mapping[str, Own]) -> None:
+        self._writers = writers
+        self._calls = calls
+
     @abstractmethod
     def type_name(self, kind: lt.LogicalType) -> str | None:
         """Returns the engine's type for values of a logical type; None if it cannot hold them."""
 
-    @abstractmethod
     def literal(self, node: Literal) -> str | None:
         """Returns a literal with exactly the type of the node; None if the engine has none."""
+        name = self.type_name(node.type)
+        if name is None:
+            return None
+        if node.value is None:
+            return f"CAST(NULL AS {name})"
+        write = self._writers.get(node.type.root)
+        return None if write is None else write(node.value, name)
 
-    @abstractmethod
     def call(self, node: RexCall, operands: Sequence[Operand]) -> str | None:
         """Returns the engine's own text of a call; None if a kernel has to compute it. Raises: NotInEngine."""
+        own = self._calls.get(node.function)
+        return None if own is None else own(self, node, operands)
 
     def placeholder(self, name: str) -> str:
         """Returns what stands for an input or a kernel in a query. Its name in the engine may follow later."""

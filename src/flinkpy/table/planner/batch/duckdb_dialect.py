@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from flinkpy.graph.table_specs import JoinType
@@ -12,8 +12,8 @@ from flinkpy.sql.types import families as of
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.families import precision_of, scale_of
 from flinkpy.sql.types.logical_types import is_proctime
-from flinkpy.table.planner.batch.common_calls import COMMON, COMPARISONS, Own, exact_comparison, has_floats
-from flinkpy.table.planner.batch.dialect import INTEGER_BITS, Dialect
+from flinkpy.table.planner.batch.common_calls import COMMON, COMPARISONS, exact_comparison, has_floats
+from flinkpy.table.planner.batch.dialect import INTEGER_BITS, Dialect, LiteralWriter, Own
 from flinkpy.table.planner.batch.engine_expressions import Operand
 from flinkpy.table.planner.batch.exactness import is_lossless
 from flinkpy.table.planner.logical import nodes as rel
@@ -66,19 +66,6 @@ class DuckDbDialect(Dialect):
             return "TIMESTAMPTZ"
         return None
 
-    def literal(self, node: Literal) -> str | None:
-        name = self.type_name(node.type)
-        if name is None:
-            return None
-        if node.value is None:
-            return f"CAST(NULL AS {name})"
-        write = _WRITERS.get(node.type.root)
-        return None if write is None else write(node.value, name)
-
-    def call(self, node: RexCall, operands: Sequence[Operand]) -> str | None:
-        own = _OWN.get(node.function)
-        return None if own is None else own(self, node, operands)
-
     def failure(self, message: str) -> str:
         return f"error({_quoted(message)})"
 
@@ -116,7 +103,7 @@ def _timestamp(value: dt.datetime, name: str) -> str:
     return f"{name} {_quoted(value.replace(tzinfo=None).isoformat(sep=' '))}"
 
 
-_WRITERS: dict[R, Callable[[Any, str], str | None]] = {
+_WRITERS: dict[R, LiteralWriter] = {
     R.BOOLEAN: lambda value, _: "true" if value else "false",
     R.TINYINT: _number,
     R.SMALLINT: _number,
@@ -214,4 +201,4 @@ _OWN: dict[str, Own] = {
     "CAST": _cast,
     **dict.fromkeys(COMPARISONS, _comparison),
 }
-DUCKDB = DuckDbDialect()
+DUCKDB = DuckDbDialect(_WRITERS, _OWN)

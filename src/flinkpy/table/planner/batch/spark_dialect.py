@@ -7,7 +7,7 @@ The types of decimal arithmetic follow the same rules in both.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from flinkpy.graph.table_specs import JoinType
@@ -21,8 +21,8 @@ from flinkpy.sql.types.merging import (
     find_division_decimal_type,
     find_multiplication_decimal_type,
 )
-from flinkpy.table.planner.batch.common_calls import COMMON, COMPARISONS, Own, exact_comparison, has_floats
-from flinkpy.table.planner.batch.dialect import INTEGER_BITS, Dialect
+from flinkpy.table.planner.batch.common_calls import COMMON, COMPARISONS, exact_comparison, has_floats
+from flinkpy.table.planner.batch.dialect import INTEGER_BITS, Dialect, LiteralWriter, Own
 from flinkpy.table.planner.batch.engine_expressions import Operand
 from flinkpy.table.planner.batch.exactness import MAX_DIGITS, is_lossless
 
@@ -83,19 +83,6 @@ class SparkDialect(Dialect):
     def holds(self, row_type: lt.RowType) -> bool:
         return super().holds(row_type) and not any(name.startswith(_RESERVED_PREFIX) for name in row_type.names)
 
-    def literal(self, node: Literal) -> str | None:
-        name = self.type_name(node.type)
-        if name is None:
-            return None
-        if node.value is None:
-            return f"CAST(NULL AS {name})"
-        write = _WRITERS.get(node.type.root)
-        return None if write is None else write(node.value, name)
-
-    def call(self, node: RexCall, operands: Sequence[Operand]) -> str | None:
-        own = _OWN.get(node.function)
-        return None if own is None else own(self, node, operands)
-
     def placeholder(self, name: str) -> str:
         # Literals have no braces, so nothing else is taken for a placeholder.
         return f"{{{name}}}"
@@ -147,7 +134,7 @@ def _timestamp(value: dt.datetime, name: str) -> str:
     return f"{name} '{value.replace(tzinfo=None).isoformat(sep=' ')}'"
 
 
-_WRITERS: dict[R, Callable[[Any, str], str | None]] = {
+_WRITERS: dict[R, LiteralWriter] = {
     R.BOOLEAN: lambda value, _: "true" if value else "false",
     R.TINYINT: _number,
     R.SMALLINT: _number,
@@ -287,4 +274,4 @@ _OWN: dict[str, Own] = {
     "CAST": _cast,
     **dict.fromkeys(COMPARISONS, _comparison),
 }
-SPARK = SparkDialect()
+SPARK = SparkDialect(_WRITERS, _OWN)

@@ -16,6 +16,8 @@ _STRICT = frozenset({"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "
 #: For an outer join, the join without the rows in which the left or the right columns are padded.
 _WITHOUT_LEFT_PADDING = {JoinType.RIGHT: JoinType.INNER, JoinType.FULL: JoinType.LEFT}
 _WITHOUT_RIGHT_PADDING = {JoinType.LEFT: JoinType.INNER, JoinType.FULL: JoinType.RIGHT}
+#: More columns than a row has.
+_END = 1 << 31
 
 
 def without_padding(kind: JoinType, conditions: Sequence[RexNode], width: int) -> JoinType:
@@ -30,10 +32,6 @@ def without_padding(kind: JoinType, conditions: Sequence[RexNode], width: int) -
     if any(_is_never_true(each, range(width, _END)) for each in conditions):
         kind = _WITHOUT_RIGHT_PADDING.get(kind, kind)
     return kind
-
-
-#: More columns than a row has.
-_END = 1 << 31
 
 
 def _is_never_true(condition: RexNode, nulls: range) -> bool:

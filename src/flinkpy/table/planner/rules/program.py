@@ -10,7 +10,7 @@ from flinkpy.table.planner.rules.constants import propagate_constants
 from flinkpy.table.planner.rules.filters import merge_projections, push_filters, push_join_keys
 from flinkpy.table.planner.rules.grouping_sets import expand_grouping_sets
 from flinkpy.table.planner.rules.join_conditions import derive_join_filters, factor_conditions
-from flinkpy.table.planner.rules.multi_joins import mark_multi_joins
+from flinkpy.table.planner.rules.multi_join_roles import mark_multi_joins
 from flinkpy.table.planner.rules.optimizer_settings import OptimizerSettings
 from flinkpy.table.planner.rules.partitions import push_partitions
 from flinkpy.table.planner.rules.pruning import prune_columns
