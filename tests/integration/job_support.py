@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from clusters import RunningCluster
+from directory_watch import wait_for_entry
 
 from flinkpy._proto import resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.client.cluster_client import ClusterClient
@@ -111,8 +112,7 @@ class Gate:
             if value == record:
                 with open(os.path.join(arrivals, f"{os.getpid()}-{time.monotonic_ns()}"), "w"):
                     pass
-                while not os.path.exists(path):
-                    time.sleep(0.01)
+                wait_for_entry(os.path.dirname(path), lambda: os.path.exists(path))
             return value
 
         return wait_at_gate
@@ -144,8 +144,7 @@ class Together(MapFunction):
         subtask = runtime_context.get_index_of_this_subtask()
         with open(os.path.join(self._directory, str(subtask)), "w"):
             pass
-        while len(os.listdir(self._directory)) < self._number:
-            time.sleep(0.01)
+        wait_for_entry(self._directory, lambda: len(os.listdir(self._directory)) >= self._number)
 
     def map(self, value: Any) -> Any:
         return value
