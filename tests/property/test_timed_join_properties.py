@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from table_subtasks import BACKEND, Change, TableSubtasks, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.graph.table_specs import JoinType, TableIntervalJoinSpec, TemporalJoinSpec
+from flinkpy.graph.table_specs import JoinType, ProcessTimeTemporalJoinSpec, TableIntervalJoinSpec, TemporalJoinSpec
 from flinkpy.sql.rex import InputRef, RexCall
 from flinkpy.sql.types import logical_types as lt
 
@@ -259,3 +259,48 @@ def test_a_temporal_join_emits_the_rows_of_a_join_record_by_record(
         assert sum(sizes) == reference.num_rows()
     finally:
         subtasks.close()
+
+
+class ReferenceProcessTimeJoin:
+    """Joins one record after the other, with a dict of the latest row of each key."""
+
+    def __init__(self, spec: ProcessTimeTemporalJoinSpec) -> None:
+        self._spec = spec
+        self._latest: dict[Any, Change] = {}
+
+    def process(self, side: int, change: Change) -> list[Change]:
+        if side == 1:
+            self._latest.pop(change[1], None)
+            if change[0] in ("+I", "+U"):
+                self._latest[change[1]] = change
+            return []
+        found = self._latest.get(change[1])
+        is_match = found is not None and (
+            self._spec.condition is None or (None not in (change[3], found[3]) and change[3] <= found[3])
+        )
+        if is_match:
+            return [(*change, *found[1:])]
+        return [(*change, *_NOTHING)] if self._spec.join_type is JoinType.LEFT else []
+
+    def restart(self) -> None:
+        """Changes nothing: the latest rows are in the snapshot."""
+
+    def watermark(self, time: int) -> list[Change]:
+        return []
+
+
+@given(*_PLAN, _KINDS, st.sampled_from([JoinType.INNER, JoinType.LEFT]), st.sampled_from([None, _SMALLER]))
+def test_a_temporal_join_by_processing_time_finds_the_latest_row_of_each_key(
+    backend: str,
+    events: list[Event],
+    cuts: set[int],
+    restarts: dict[int, int],
+    kinds: list[str],
+    join_type: JoinType,
+    condition: Any,
+) -> None:
+    spec = ProcessTimeTemporalJoinSpec(
+        _SELECTORS, join_type, (0,), (0,), (False,), condition, input_types=(_LEFT, _RIGHT)
+    )
+    changes = [(side, value if side is None else (kind, *value)) for (side, value), kind in zip(events, kinds)]
+    run(spec, backend, rising(changes), cuts, restarts, ReferenceProcessTimeJoin(spec)).close()

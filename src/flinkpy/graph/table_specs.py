@@ -598,6 +598,23 @@ class TemporalJoinSpec(KeyedTwoInputSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessTimeTemporalJoinSpec(KeyedTwoInputSpec):
+    """A join with the latest row of each key of a history, by processing time.
+
+    Attributes:
+        state_ttl_ms: 0 for never.
+    """
+
+    join_type: JoinType
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    filter_nulls: tuple[bool, ...]
+    condition: RexNode | None = None
+    state_ttl_ms: int = 0
+    settings: SessionSettings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
 class WindowJoinSpec(KeyedTwoInputSpec):
     """A join of the rows of one window of both inputs, emitted when the window ends."""
 

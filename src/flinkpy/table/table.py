@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ValidationError
+from flinkpy.sql.types.logical_types import is_time_attribute
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.explain_detail import ExplainDetail
 from flinkpy.table.expression import Expression, node_of
@@ -263,10 +264,10 @@ class Table:
         `FROM orders AS o, LATERAL TABLE(Rates(o.ts)) AS r WHERE o.currency = r.currency`.
 
         Args:
-            time_attribute: the event time from which a row is valid.
+            time_attribute: the event time or processing time from which a row is valid.
             primary_key: the column whose rows are versions of one another.
 
-        Raises: ValidationError if a column is unknown, or the first one is no event time.
+        Raises: ValidationError if a column is unknown, or the first one is no time attribute.
         """
         from flinkpy.table.temporal_table_function import TemporalTableFunction
 
@@ -279,10 +280,9 @@ class Table:
                 raise ValidationError(f"The table has no column '{name}', only {list(names)}.")
             places.append(names.index(name))
         made = TemporalTableFunction(self.operation, *places)
-        if not made.has_event_time:
+        if not is_time_attribute(self.operation.row_type.fields[places[0]].type):
             raise ValidationError(
-                f"The column '{names[places[0]]}' is no event time attribute. A temporal table function of a "
-                "processing time is not supported: join a table of a connector with lookups FOR SYSTEM_TIME AS OF it."
+                f"The column '{names[places[0]]}' is no time attribute. Declare a watermark for it, or use PROCTIME()."
             )
         return made
 

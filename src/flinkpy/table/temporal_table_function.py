@@ -14,9 +14,11 @@ from flinkpy.table.planner.logical import nodes as rel
 class TemporalTableFunction:
     """The rows of a history. Joined as `LATERAL TABLE(f(o.rowtime)) AS r` with `o.key = r.key`.
 
+    With a processing time instead of an event time, a row is valid from its arrival until the next one of its key.
+
     Attributes:
         operation: the logical plan of the table.
-        time: the column with the event time from which a row is valid.
+        time: the time attribute from which a row is valid.
         key: the column of the key, of which a row is a version.
     """
 

@@ -104,3 +104,13 @@ def test_watermarks_only_advance_and_idleness_only_changes(events):
             expected.append(IDLE)
         was_idle = all(idle)
         assert out == expected
+
+
+def test_an_ignored_input_neither_holds_back_the_watermark_nor_makes_the_operator_idle():
+    inputs = CombinedInputs(2, ignored=[1])
+
+    assert inputs.input_watermark(0, Watermark(10)) == [Watermark(10)]
+    assert inputs.input_watermark(1, Watermark(50)) == []
+    assert inputs.input_status(1, IDLE) == []
+    assert inputs.input_status(0, IDLE) == [IDLE]
+    assert inputs.watermark_of(1) == 50

@@ -5,7 +5,7 @@ from table_subtasks import TableSubtasks, row_info
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.graph.table_specs import JoinType, TemporalJoinSpec
+from flinkpy.graph.table_specs import JoinType, ProcessTimeTemporalJoinSpec, TemporalJoinSpec
 from flinkpy.sql.types import logical_types as lt
 
 ORDERS = row_info(currency=lt.VarCharType(3), t=lt.BigIntType(), amount=lt.IntType())
@@ -66,3 +66,22 @@ def test_a_key_is_forgotten_when_nothing_has_happened_to_it_for_its_time_to_live
 def test_right_and_full_joins_are_refused():
     with pytest.raises(UnsupportedOperationError, match="only support INNER JOIN and LEFT JOIN, but was FULL JOIN"):
         TableSubtasks(temporal_join(JoinType.FULL))
+
+
+def test_by_processing_time_the_latest_row_is_forgotten_after_its_time_to_live():
+    spec = ProcessTimeTemporalJoinSpec(
+        (FieldKeySelector(("currency",)), FieldKeySelector(("currency0",))),
+        JoinType.LEFT,
+        (0,),
+        (0,),
+        (False,),
+        state_ttl_ms=100,
+        input_types=(ORDERS, RATES),
+    )
+    join = TableSubtasks(spec)
+    join.process([("+I", "EUR", 1, 10), ("+I", "USD", 1, 20), ("+U", "EUR", 1, 11)], 1)
+    join.clock.advance(60)
+    assert rated(join.process([("-U", "EUR", 0, 1)])) == [("-U", 1, 11)]
+    join.clock.advance(60)
+    # The order has let the time of its rate begin again.
+    assert rated(join.process([("+I", "EUR", 0, 2), ("+I", "USD", 0, 3)])) == [("+I", 2, 11), ("+I", 3, None)]

@@ -4,7 +4,7 @@ channels of one input (StatusWatermarkValve).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from flinkpy.records.elements import MIN_WATERMARK, Watermark, WatermarkStatus
@@ -71,10 +71,15 @@ class CombinedWatermark:
 
 
 class CombinedInputs:
-    """Combines the watermarks of an operator's inputs. Each call returns the elements to forward, in order."""
+    """Combines the watermarks of an operator's inputs. Each call returns the elements to forward, in order.
 
-    def __init__(self, num_inputs: int) -> None:
+    Args:
+        ignored: the inputs whose watermarks and idleness do not count.
+    """
+
+    def __init__(self, num_inputs: int, ignored: Collection[int] = ()) -> None:
         self._parts = [PartialWatermark() for _ in range(num_inputs)]
+        self._counted = [part for index, part in enumerate(self._parts) if index not in ignored]
         self._combined = CombinedWatermark()
 
     def watermark_of(self, index: int) -> int:
@@ -92,7 +97,7 @@ class CombinedInputs:
     def _update(self) -> list[Watermark | WatermarkStatus]:
         combined = self._combined
         was_idle = combined.is_idle
-        has_advanced = combined.update(self._parts)
+        has_advanced = combined.update(self._counted)
         out: list[Watermark | WatermarkStatus] = []
         if was_idle and not combined.is_idle:
             out.append(WatermarkStatus(is_idle=False))

@@ -100,7 +100,8 @@ class StreamInputProcessor:
         self._valves = {index: StatusWatermarkValve(count) for index, count in channels.items()}
         #: Input of the operator -> its position among the combined inputs.
         self._input_positions = {index: position for position, index in enumerate(sorted(channels))}
-        self._combined = CombinedInputs(len(channels)) if len(channels) > 1 else None
+        ignored = [self._input_positions[index] for index in head.inputs_without_watermarks]
+        self._combined = CombinedInputs(len(channels), ignored) if len(channels) > 1 else None
         #: Input -> its channels that have not sent EndOfData.
         self._open_channels = {index: set(range(count)) for index, count in channels.items()}
         self._next = 0

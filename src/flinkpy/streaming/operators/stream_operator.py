@@ -16,7 +16,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flinkpy.common.error_text import USER_ERRORS, describe, format_user_traceback, safe_repr, text_of
 from flinkpy.common.errors import (
@@ -190,6 +190,8 @@ class StreamOperator(ABC):
         checkpoint_timestamp_ms: the trigger time of the checkpoint whose snapshot is being taken.
     """
 
+    #: The inputs whose watermarks do not hold back that of the operator.
+    inputs_without_watermarks: ClassVar[tuple[int, ...]] = ()
     checkpoint_timestamp_ms = 0
     _operator_state: OperatorStateBackend | None = None
     _latency_stats: LatencyStats | None = None

@@ -59,6 +59,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.WindowRankSpec: "window_rank_operator:WindowRankOperator",
     specs.WindowDeduplicateSpec: "window_rank_operator:create_window_deduplicate_operator",
     specs.TemporalJoinSpec: "temporal_join_operator:TemporalJoinOperator",
+    specs.ProcessTimeTemporalJoinSpec: "process_time_temporal_join_operator:ProcessTimeTemporalJoinOperator",
     specs.WindowJoinSpec: "window_join_operator:WindowJoinOperator",
 }
 

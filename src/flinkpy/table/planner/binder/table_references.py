@@ -373,4 +373,12 @@ class TableReferenceBinder:
         plan, scope = self._single(function.operation, (call.name.last,))
         if alias is not None:
             plan, scope = self._aliased(alias, plan, scope)
-        return rel.Snapshot(plan, self._period(call.arguments[0], left_scope), function.key), scope
+        period = self._period(call.arguments[0], left_scope)
+        is_time = lt.is_rowtime if function.has_event_time else lt.is_proctime
+        if not is_time(period.type):
+            kind = "rowtime" if function.has_event_time else "processing"
+            raise invalid(
+                call.arguments[0],
+                f"Non {kind} timeAttribute [{period.type}] passed as the argument to TemporalTableFunction",
+            )
+        return rel.Snapshot(plan, period, function.key), scope

@@ -446,8 +446,8 @@ class PhysicalBuilder:
                 f"{node.join_type.name} JOIN."
             )
         left = self.build(node.left)
-        if is_rowtime(period.type):
-            return self._temporal_join(node, left, self.build(snapshot.input), period.index, snapshot.key)
+        if is_rowtime(period.type) or snapshot.key is not None:
+            return self._temporal_join(node, left, snapshot, period)
         scan, projection, condition = _lookup_table(snapshot.input)
         if scan is not None and isinstance(scan.source, LookupTableSource):
             return self._lookup_join(node, left, scan, projection, condition)
@@ -458,11 +458,13 @@ class PhysicalBuilder:
         )
 
     def _temporal_join(
-        self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode, left_time: int, key: int | None
+        self, node: rel.Join, left: ph.PhysicalNode, snapshot: rel.Snapshot, period: OuterRef
     ) -> ph.PhysicalNode:
-        right_time = versions_time(left, right, left_time)
+        right = self.build(snapshot.input)
+        is_event_time = is_rowtime(period.type)
+        times = (period.index, versions_time(left, right, period.index)) if is_event_time else (-1, -1)
         keys, rest = _join_keys(operators.conjuncts(node.condition), node.left.width)
-        check_version_keys(left, right, [(a, b) for a, b, _ in keys], key)
+        check_version_keys(left, right, [(a, b) for a, b, _ in keys], snapshot.key)
         left_keys, right_keys, _ = _split_keys(keys)
         joined = rel.join_row_type(left.row_type, right.row_type, JoinType.INNER)
         return ph.TemporalJoin(
@@ -475,8 +477,8 @@ class PhysicalBuilder:
             (False,) * len(keys),
             node.condition,
             operators.and_([self._regular_calls(_retyped_by(each, joined)) for each in rest]) if rest else None,
-            left_time,
-            right_time,
+            *times,
+            is_event_time,
         )
 
     def _lookup_join(

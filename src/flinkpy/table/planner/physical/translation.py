@@ -524,6 +524,8 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.TemporalJoin) -> Transformation:
+        if not node.is_event_time:
+            return self._process_time_temporal_join(node)
         spec = specs.TemporalJoinSpec(
             self._selectors(node),
             node.join_type,
@@ -532,6 +534,20 @@ class Translator:
             node.filter_nulls,
             node.left_time,
             node.right_time,
+            node.rest,
+            self._settings.state_ttl_ms,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    def _process_time_temporal_join(self, node: ph.TemporalJoin) -> Transformation:
+        spec = specs.ProcessTimeTemporalJoinSpec(
+            self._selectors(node),
+            node.join_type,
+            node.left_keys,
+            node.right_keys,
+            node.filter_nulls,
             node.rest,
             self._settings.state_ttl_ms,
             self._settings.session,

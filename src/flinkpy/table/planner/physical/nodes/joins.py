@@ -133,8 +133,10 @@ class IntervalJoin(JoinNode):
 
 @dataclass(eq=False)
 class TemporalJoin(JoinNode):
+    #: The time columns; -1 for a join by processing time.
     left_time: int
     right_time: int
+    is_event_time: bool = True
 
     def terms(self, *, infix: bool = False) -> list[Term]:
         return [("joinType", f"[{self.join_type.value}]"), self._where(infix), self._select()]
