@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinkpy.state import int_slots
+from flinkpy.state import int_slots, word_table
 from flinkpy.state.int_slots import IntSlots
 
 small = st.integers(-50, 50)
@@ -25,9 +25,10 @@ def test_slots_match_a_dict_in_order_of_appearance(keys_by_batch):
 @settings(max_examples=100, deadline=None)
 def test_slots_match_a_dict_while_keys_move_between_tables(keys_by_batch):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(int_slots, "_MIN_HASH_CAPACITY", 2)
         patch.setattr(int_slots, "_MIN_MOVED", 1)
-        patch.setattr(int_slots, "_MOVED_PER_KEY", 1)
+        patch.setattr(word_table, "_MIN_PLACES", 2)
+        patch.setattr(word_table, "_MIN_MOVED", 1)
+        patch.setattr(word_table, "_MIN_PREPARED", 1)
         _assert_like_a_dict(keys_by_batch)
 
 

@@ -20,12 +20,9 @@ from flinkpy.records.key_hash import hash_binary_column, mix_words
 from flinkpy.records.nested_values import nested_texts
 from flinkpy.state.growing import with_room
 from flinkpy.state.pickling import dumps
-from flinkpy.state.row_kernels import EMPTY, REMOVED, RowKernels, kernels, new_slots
+from flinkpy.state.row_kernels import EMPTY, RowKernels, kernels, new_slots
+from flinkpy.state.word_table import WordTable
 
-_MIN_CAPACITY = 1 << 10
-#: A table that grows moves this number of old places for each key that is looked up, and at least _MIN_MOVED per call.
-#: The move ends before the new table is full, because an eighth of its places is free for new keys.
-_MOVED_PER_KEY, _MIN_MOVED = 8, 1 << 15
 _FIRST_SEED = np.uint64(0x9E3779B97F4A7C15)
 #: The words of NULL.
 _NULLS = (np.uint64(0x8EBC6AF09C88C6E3), np.uint64(0x589965CC75374CC3))
@@ -140,7 +137,7 @@ class KeyIndex:
 
     def __init__(self, words: KeyWords, row_kernels: RowKernels | None = None) -> None:
         self._words = words
-        self._kernels = row_kernels or kernels()
+        self._table = WordTable(row_kernels or kernels())
         self.capacity = 0
         self.size = 0
         self._free = _NO_SLOTS
@@ -151,13 +148,6 @@ class KeyIndex:
         #: The keys that share their first word with a key of the table: both words, and the slot.
         self._collided: dict[tuple[int, int], int] = {}
         self._collided_words: set[int] = set()
-        self._num_used = 0
-        self._table_words = np.zeros(_MIN_CAPACITY, dtype=np.int64)
-        self._table_slots = np.full(_MIN_CAPACITY, EMPTY, dtype=np.int32)
-        self._shift = 64 - (_MIN_CAPACITY - 1).bit_length()
-        #: The words, slots and shift of the table that has been replaced, until all its keys have been moved.
-        self._old: tuple[np.ndarray, np.ndarray, int] | None = None
-        self._num_moved = 0
 
     # -- keys --------------------------------------------------------------------------------------------------------
 
@@ -165,12 +155,12 @@ class KeyIndex:
         """Returns int64[n]: the slot of each key; negative for unknown keys."""
         if self._words.is_exact:
             column = columns[0]
-            slots = self._find(exact_codes(column))
+            slots = self._table.find(exact_codes(column))
             if column.null_count:
                 slots[column.is_null().to_numpy(zero_copy_only=False)] = self._null_slot
             return slots
         words, checks = self._words.words(columns)
-        slots = self._find(words)
+        slots = self._table.find(words)
         if self.capacity:
             slots[(slots >= 0) & (self._check_of_slot.take(np.maximum(slots, 0)) != checks)] = EMPTY
         for row in self._collided_rows(words):
@@ -200,7 +190,7 @@ class KeyIndex:
                 slots = slots[~is_null]
         if self._collided:
             slots = self._remove_collided(slots)
-        self._remove(self._word_of_slot.take(slots))
+        self._table.remove(self._word_of_slot.take(slots))
         self._release(slots)
 
     # ----------------------------------------------------------------------------------------------------------------
@@ -261,78 +251,10 @@ class KeyIndex:
         self._release(slots[~in_table])
         return slots[in_table]
 
-    # -- the table ---------------------------------------------------------------------------------------------------
-    #
-    # A table that grows is replaced by an empty one of twice the size. The keys of the old table move there in steps,
-    # in the order of their places, which is their order in the new table too. Until then a key is in one of both.
-
-    def _find(self, words: np.ndarray) -> np.ndarray:
-        slots = self._kernels.find(words, self._table_words, self._table_slots, self._shift)
-        if self._old is not None:
-            missing = np.flatnonzero(slots < 0)
-            if len(missing):
-                slots[missing] = self._kernels.find(words[missing], *self._old)
-        return slots
-
     def _find_or_add(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        self._make_room(len(words))
-        if self._old is not None:
-            self._move(max(_MIN_MOVED, _MOVED_PER_KEY * len(words)))
-        if self._old is None:
-            return self._find_or_add_here(words)
-        slots = self._kernels.find(words, *self._old)
-        missing = np.flatnonzero(slots < 0)
-        slots[missing], new = self._find_or_add_here(words[missing])
-        return slots, missing[new]
-
-    def _find_or_add_here(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        free = self._free[: self._num_free]
-        slots, new = self._kernels.find_or_add(
-            words, self._table_words, self._table_slots, self._shift, free, self.capacity
-        )
-        self._num_used += len(new)
+        slots, new = self._table.find_or_add(words, self._free[: self._num_free], self.capacity)
         self._take(len(new))
         return slots, new
-
-    def _remove(self, words: np.ndarray) -> None:
-        if self._old is not None:
-            is_old = self._kernels.find(words, *self._old) >= 0
-            self._kernels.remove(words[is_old], *self._old)
-            words = words[~is_old]
-        self._kernels.remove(words, self._table_words, self._table_slots, self._shift)
-
-    def _make_room(self, wanted: int) -> None:
-        """Grows the table before more than half of its places would be in use."""
-        if 2 * (self._num_used + wanted) <= len(self._table_slots):
-            return
-        if self._old is not None:
-            self._move(len(self._old[1]))
-        # Most words of a batch are usually known, so this looks before it doubles the table for them.
-        capacity = len(self._table_slots)
-        while 8 * (self.size + wanted) > 3 * capacity:
-            capacity *= 2
-        bits = (capacity - 1).bit_length()
-        self._old = self._table_words, self._table_slots, self._shift
-        self._num_moved = 0
-        self._table_words = np.zeros(1 << bits, dtype=np.int64)
-        self._table_slots = np.full(1 << bits, EMPTY, dtype=np.int32)
-        self._shift = 64 - bits
-        # Keys that have not been moved yet are counted too, so their room is reserved.
-        self._num_used = self.size
-
-    def _move(self, count: int) -> None:
-        """Moves the keys in the next `count` places of the old table to the new one."""
-        assert self._old is not None
-        old_words, old_slots, _ = self._old
-        begin, end = self._num_moved, min(self._num_moved + count, len(old_slots))
-        places = begin + np.flatnonzero(old_slots[begin:end] >= 0)
-        slots, words = old_slots.take(places).astype(np.int64), old_words.take(places)
-        self._kernels.insert(words, slots, self._table_words, self._table_slots, self._shift)
-        # Keys behind these places are found beyond them.
-        old_slots[places] = REMOVED
-        self._num_moved = end
-        if end == len(old_slots):
-            self._old = None
 
     # -- slots -------------------------------------------------------------------------------------------------------
 

@@ -100,62 +100,6 @@ def running_extremes(
     return extremes, has
 
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-
-
-@_compiled
-def find_or_insert(
-    keys: np.ndarray, table_keys: np.ndarray, table_slots: np.ndarray, shift: np.uint64, size: int
-) -> Any:
-    """Looks up keys in the hash table of IntSlots. New keys get the next slots. The table has room for them."""
-    mask = len(table_slots) - 1
-    slots = np.empty(len(keys), dtype=np.int64)
-    new = np.empty(len(keys), dtype=np.int64)
-    count = 0
-    for row in range(len(keys)):
-        key = keys[row]
-        place = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
-        while table_slots[place] >= 0 and table_keys[place] != key:
-            place = (place + 1) & mask
-        slot = table_slots[place]
-        if slot < 0:
-            slot = size + count
-            table_keys[place] = key
-            table_slots[place] = slot
-            new[count] = row
-            count += 1
-        slots[row] = slot
-    return slots, new[:count].copy()
-
-
-@_compiled
-def find(keys: np.ndarray, table_keys: np.ndarray, table_slots: np.ndarray, shift: np.uint64) -> Any:
-    """Looks up keys in a hash table of IntSlots. Returns a negative slot for unknown keys."""
-    mask = len(table_slots) - 1
-    slots = np.empty(len(keys), dtype=np.int64)
-    for row in range(len(keys)):
-        key = keys[row]
-        place = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
-        while table_slots[place] >= 0 and table_keys[place] != key:
-            place = (place + 1) & mask
-        slots[row] = table_slots[place]
-    return slots
-
-
-@_compiled
-def insert(
-    keys: np.ndarray, slots: np.ndarray, table_keys: np.ndarray, table_slots: np.ndarray, shift: np.uint64
-) -> None:
-    """Inserts new, distinct keys into the hash table of IntSlots."""
-    mask = len(table_slots) - 1
-    for row in range(len(keys)):
-        place = np.int64((np.uint64(keys[row]) * _MULTIPLIER) >> shift)
-        while table_slots[place] >= 0:
-            place = (place + 1) & mask
-        table_keys[place] = keys[row]
-        table_slots[place] = slots[row]
-
-
 @_compiled
 def first_and_last(entries: np.ndarray, counts: np.ndarray, weights: np.ndarray) -> Any:
     """Changes the counts of entries row by row. Returns 1 where a count becomes 1, -1 where it becomes 0, else 0."""
@@ -186,8 +130,4 @@ def warm_up() -> None:
     for values in (none, read_only(none)):
         running_sums(none, none, values)
         running_extremes(none, none, flags, values, flags, True)
-    slots = np.empty(0, dtype=np.int32)
-    find(none, none, slots, np.uint64(60))
-    find_or_insert(none, none, slots, np.uint64(60), 0)
-    insert(none, none, none, slots, np.uint64(60))
     first_and_last(none, none, weights)

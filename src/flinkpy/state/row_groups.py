@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from flinkpy.records.key_hash import compile_hashes
+from flinkpy.state import row_kernels
 
 #: Below this number of groups with more rows, each group is accumulated on its own.
 _MIN_GROUPS_PER_ROUND = 32
@@ -57,6 +58,7 @@ class _Kernels:
         if module is not None and not self._is_warm:
             compile_hashes()
             module.warm_up()
+            row_kernels.kernels()
             self._is_warm = True
 
 

@@ -10,6 +10,7 @@ import pytest
 import flinkpy.state.key_index as key_index
 import flinkpy.state.row_chunks as row_chunks
 import flinkpy.state.row_table as row_table
+import flinkpy.state.word_table as word_table
 from flinkpy.common.errors import StateMigrationError
 from flinkpy.state.key_index import KeyIndex, KeyWords
 from flinkpy.state.row_kernels import CompiledKernels, NumpyKernels
@@ -137,12 +138,12 @@ def test_a_removed_key_gives_its_slot_to_another_one(kernels):
         index.remove(slots)
 
     assert (index.size, index.capacity) == (0, 1_000)
-    assert len(index._table_slots) <= 8 * 1_024
+    assert len(index._table._here.slots) <= 8 * 1_024
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string()], ids=str)
 def test_a_growing_index_moves_its_keys_little_by_little(kernels, kind, monkeypatch):
-    monkeypatch.setattr(key_index, "_MIN_MOVED", 16)
+    monkeypatch.setattr(word_table, "_MIN_MOVED", 16)
     index = KeyIndex(KeyWords([kind]), kernels)
     random_ = random.Random(3)
     expected: dict[int, int] = {}
@@ -150,7 +151,7 @@ def test_a_growing_index_moves_its_keys_little_by_little(kernels, kind, monkeypa
     for _ in range(300):
         keys = [random_.randrange(3_000) for _ in range(50)]
         slots, new = index.slots_of([pa.array(keys).cast(kind)])
-        was_moving += index._old is not None
+        was_moving += index._table._old is not None
         first: dict[int, int] = {}
         for position, key in enumerate(keys):
             first.setdefault(key, position)
