@@ -22,6 +22,12 @@ from flinkpy.datastream import DataStream, StreamExecutionEnvironment
 ENGINES: dict[str, dict[str, str]] = {
     "native-batch": {"execution.runtime-mode": "BATCH", "execution.batch.backend": "native"},
     "native-streaming": {"execution.runtime-mode": "STREAMING"},
+    # The same engine as native-batch, in the process of the test.
+    "local-threads": {
+        "execution.runtime-mode": "BATCH",
+        "execution.batch.backend": "native",
+        "execution.target": "local-threads",
+    },
     "spark": {
         "execution.runtime-mode": "BATCH",
         "execution.batch.backend": "spark",
@@ -117,7 +123,7 @@ def _known_results() -> dict[Any, list[Any]]:
     return {}
 
 
-@pytest.fixture(params=["native-batch", "spark"])
+@pytest.fixture(params=["native-batch", pytest.param("local-threads", marks=pytest.mark.differential), "spark"])
 def same_results(
     request: pytest.FixtureRequest, engine_cluster: RunningCluster, _known_results: dict[Any, list[Any]]
 ) -> SameResults:

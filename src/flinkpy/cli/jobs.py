@@ -165,8 +165,8 @@ def _summary(job: dispatcher_pb2.JobOverview) -> str:
     "--target",
     metavar="TARGET",
     help="Cluster to use. `remote` (default): a running cluster. `local`: a cluster started by the program. "
-    "`local-application`: a cluster that runs the program, too (see `flinkpy run-application`). `spark`: no cluster; "
-    "Spark runs the jobs (see `flinkpy spark-submit`).",
+    "`local-threads`: threads of the program, for debugging. `local-application`: a cluster that runs the program, too "
+    "(see `flinkpy run-application`). `spark`: no cluster; Spark runs the jobs (see `flinkpy spark-submit`).",
 )
 @program_options
 @click.argument("program", type=ProgramType())
@@ -199,7 +199,7 @@ def run(
         configuration.set_string(core_options.EXECUTION_ATTACHED.key, "false" if detached else "true")
     if target == LOCAL_APPLICATION and address is None:
         return start_application(configuration, program, arguments)
-    if target not in ("local", "embedded", "spark") or address is not None:
+    if target not in ("local", "embedded", core_options.LOCAL_THREADS, "spark") or address is not None:
         addresses = dispatcher_address(configuration, address)
         configuration.set_string(core_options.EXECUTION_TARGET.key, "remote")
         if addresses is not None:

@@ -114,8 +114,8 @@ class EmbeddedCluster:
         cluster = LocalCluster(
             LocalClusterOptions(
                 num_task_executors=processes,
-                properties=_service_properties(configuration, self._slots_each),
-                temporary_dir=_temporary_dir(),
+                properties=service_properties(configuration, self._slots_each),
+                temporary_dir=temporary_directory(),
                 inherit_output=True,
                 restart_services=True,
             )
@@ -164,7 +164,7 @@ class EmbeddedCluster:
             self._launcher = None
 
 
-def _temporary_dir() -> Path:
+def temporary_directory() -> Path:
     """Creates a directory named after this process. Removes directories whose process no longer exists."""
     own = ProcessIdentity.of(os.getpid())
     assert own is not None
@@ -179,7 +179,7 @@ def _temporary_dir() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{own.pid}-{own.start_ticks}-", dir=base))
 
 
-def _service_properties(configuration: Configuration, slots_each: int) -> dict[str, str]:
+def service_properties(configuration: Configuration, slots_each: int) -> dict[str, str]:
     """Returns the configuration of the services: that of the program, on loopback, with little logging."""
     properties = dict(configuration.to_dict())
     for option in (

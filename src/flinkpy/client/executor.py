@@ -1,8 +1,8 @@
 """Submits a JobGraph to a cluster and waits for the job.
 
 `execution.target` selects the cluster: `remote` means the cluster at `jobmanager.rpc.address` or, with high
-availability, in ZooKeeper; `local` means the cluster embedded in this program. If the option is not set, a configured
-address means `remote`.
+availability, in ZooKeeper; `local` means the cluster embedded in this program, and `local-threads` one whose services
+are threads of this program. If the option is not set, a configured address means `remote`.
 
 Source: org.apache.flink.core.execution.PipelineExecutor and the executors behind it.
 """
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flinkpy import __version__
 from flinkpy._proto import job_pb2
@@ -35,6 +35,10 @@ from flinkpy.common.python_environment import environment_profile
 from flinkpy.configuration import client_options, core_options, validate
 from flinkpy.configuration.loading import load_configuration
 from flinkpy.configuration.options import read_option
+
+if TYPE_CHECKING:
+    from flinkpy.client.embedded_cluster import EmbeddedCluster
+    from flinkpy.client.in_process_cluster import InProcessCluster
 
 logger = logging.getLogger(__name__)
 
@@ -86,13 +90,22 @@ def _execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remot
         client = connect(configuration, None if address == ELECTED else address)
         return _submit(client, job_graph, configuration)
 
-    from flinkpy.client.embedded_cluster import embedded_cluster
     from flinkpy.graph.required_slots import required_slots
 
-    cluster = embedded_cluster()
     job_id = job_graph.job_id
-    profile = environment_profile(job_graph.artifacts)
-    address = cluster.claim_slots(job_id, required_slots(job_graph), configuration, profile)
+    cluster: InProcessCluster | EmbeddedCluster
+    if _is_in_process(configuration):
+        from flinkpy.client.in_process_cluster import in_process_cluster, use_files_of_program
+
+        use_files_of_program(job_graph)
+        cluster = in_process_cluster()
+        address = cluster.claim_slots(job_id, required_slots(job_graph), configuration)
+    else:
+        from flinkpy.client.embedded_cluster import embedded_cluster
+
+        cluster = embedded_cluster()
+        profile = environment_profile(job_graph.artifacts)
+        address = cluster.claim_slots(job_id, required_slots(job_graph), configuration, profile)
     try:
         return _submit(
             ClusterClient(address, timeout_s, security=cluster.security),
@@ -116,9 +129,15 @@ def cluster_client(configuration: Configuration) -> ClusterClient | None:
     address = remote_address(configuration) if application is None else application.address
     if address is not None:
         return connect(configuration, None if address == ELECTED else address)
-    from flinkpy.client.embedded_cluster import embedded_cluster
+    cluster: InProcessCluster | EmbeddedCluster
+    if _is_in_process(configuration):
+        from flinkpy.client.in_process_cluster import in_process_cluster
 
-    cluster = embedded_cluster()
+        cluster = in_process_cluster()
+    else:
+        from flinkpy.client.embedded_cluster import embedded_cluster
+
+        cluster = embedded_cluster()
     found = cluster.dispatcher_address
     if found is None:
         return None
@@ -196,7 +215,7 @@ def is_detached(configuration: Configuration) -> bool:
 def remote_address(configuration: Configuration) -> str | None:
     """Returns the address of the Dispatcher for jobs, or several, or ELECTED. None means the embedded cluster."""
     target = read_option(configuration, core_options.EXECUTION_TARGET)
-    if target in ("local", "embedded"):
+    if target in ("local", "embedded", core_options.LOCAL_THREADS):
         return None
     if target == "local-application":
         raise ConfigurationError(
@@ -209,6 +228,10 @@ def remote_address(configuration: Configuration) -> str | None:
     if addresses is None and target == "remote":
         raise ConfigurationError("option `execution.target` is `remote`, but `jobmanager.rpc.address` is not set")
     return addresses
+
+
+def _is_in_process(configuration: Configuration) -> bool:
+    return read_option(configuration, core_options.EXECUTION_TARGET) == core_options.LOCAL_THREADS
 
 
 def _submit(

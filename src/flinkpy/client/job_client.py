@@ -76,7 +76,15 @@ class RemoteJobClient:
         """Returns a future of the job's current JobStatus."""
         from flinkpy.common.job_status import JobStatus
 
-        return self._async(lambda: JobStatus[self._client.request_job_status(self._job_id).name], "status")
+        def status() -> JobStatus:
+            with self._lock:
+                end = self._result
+            # A job that has ended may have been the last one of its cluster.
+            if end is not None and end.done() and end.exception() is None:
+                return JobStatus[JobState(end.result().status).name]
+            return JobStatus[self._client.request_job_status(self._job_id).name]
+
+        return self._async(status, "status")
 
     def cancel(self) -> CompletableFuture:
         """Cancels the job. The future is done when the cluster has accepted the request."""

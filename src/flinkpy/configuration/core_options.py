@@ -74,12 +74,15 @@ LOG_MAX_JOBS = int_option(
 )
 PID_DIR = string_option("env.pid.dir", None, "Directory where `flinkpy cluster` records its processes.")
 
+#: The `execution.target` for debugging, see docs/debugging.md.
+LOCAL_THREADS = "local-threads"
 EXECUTION_TARGET = enum_option(
     "execution.target",
-    ("local", "remote", "embedded", "local-application", "spark"),
+    ("local", LOCAL_THREADS, "remote", "embedded", "local-application", "spark"),
     None,
     "Where `execute()` submits a job: `remote` uses the cluster at `jobmanager.rpc.address`, `local` an embedded "
-    "cluster of this program. `local-application` is for `flinkpy run`: the program runs in a dedicated cluster on "
+    "cluster of this program, `local-threads` a cluster of threads of this program, for debugging (see "
+    "docs/debugging.md). `local-application` is for `flinkpy run`: the program runs in a dedicated cluster on "
     "this host. `spark` runs batch jobs in the Spark session of the program, without a cluster (see docs/spark.md). "
     "Default: `remote` if an address is configured, otherwise `local`.",
 )

@@ -27,6 +27,7 @@ from flinkpy.dispatcher.archivist import Archivist
 from flinkpy.dispatcher.blob_server import BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
+from flinkpy.dispatcher.hosted_job_masters import HostedJobMasters, RunJobMaster
 from flinkpy.dispatcher.job_clean_up import clean_up_checkpoints
 from flinkpy.dispatcher.job_master_launcher import JobMasterLauncher
 from flinkpy.dispatcher.options import DispatcherOptions
@@ -46,6 +47,7 @@ class DispatcherTerms:
     Args:
         temporary: the temporary directory of JobMasters; None if they outlive this process.
         template: the process from which JobMasters are forked.
+        run_job_master: runs a JobMaster on the loop of this process, instead of a process.
         rest_url: the URL of this process's REST server; empty if it has none.
         metrics: the metrics of this process.
         archivist: writes archives for the history server; None if there is none.
@@ -63,6 +65,7 @@ class DispatcherTerms:
         temporary: Path | None,
         on_shutdown_requested: Callable[[str], None],
         template: ProcessTemplate | None = None,
+        run_job_master: RunJobMaster | None = None,
         rest_url: str = "",
         metrics: MetricRegistry | None = None,
         archivist: Archivist | None = None,
@@ -75,12 +78,13 @@ class DispatcherTerms:
         self._blobs = blobs
         self._temporary = temporary
         self._template = template
+        self._run_job_master = run_job_master
         self._rest_url = rest_url
         self._metrics = metrics or MetricRegistry()
         self._archivist = archivist
         self._on_shutdown_requested = on_shutdown_requested
         #: the launchers of all terms whose children may still run
-        self._launchers: list[JobMasterLauncher] = []
+        self._launchers: list[JobMasterLauncher | HostedJobMasters] = []
         self._recovered = RecoveredJobs([], [], [])
         self._last: Dispatcher | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -162,15 +166,19 @@ class DispatcherTerms:
             return recover_shared(*stores)
         return recover(*stores, services.clean_up_checkpoints, has_archives=self._archivist is not None)
 
-    def _launcher(self, on_exited: Callable[[str, str], None]) -> JobMasterLauncher:
-        launcher = JobMasterLauncher(
-            self._configuration.to_dict(),
-            self._options.bind_address,
-            self._temporary,
-            on_exited,
-            outlive_parent=self._ha.is_highly_available,
-            template=self._template,
-        )
+    def _launcher(self, on_exited: Callable[[str, str], None]) -> JobMasterLauncher | HostedJobMasters:
+        launcher: JobMasterLauncher | HostedJobMasters
+        if self._run_job_master is not None:
+            launcher = HostedJobMasters(self._configuration.to_dict(), on_exited, self._run_job_master)
+        else:
+            launcher = JobMasterLauncher(
+                self._configuration.to_dict(),
+                self._options.bind_address,
+                self._temporary,
+                on_exited,
+                outlive_parent=self._ha.is_highly_available,
+                template=self._template,
+            )
         self._launchers = [former for former in self._launchers if former.has_children] + [launcher]
         return launcher
 

@@ -8,8 +8,9 @@ import os
 
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.process import EXIT_CLUSTER_SHUT_DOWN, SUPERVISED_VARIABLE, ShutdownRequest, announce_ready
+from flinkpy.common.process import EXIT_CLUSTER_SHUT_DOWN, SUPERVISED_VARIABLE, ShutdownRequest
 from flinkpy.common.process_template import ProcessTemplate
+from flinkpy.common.service_host import ServiceHost
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration.options import entries_of
 from flinkpy.dispatcher.application_store import ApplicationDescription
@@ -18,6 +19,7 @@ from flinkpy.dispatcher.archivist import read_archivist
 from flinkpy.dispatcher.blob_server import BlobServer, BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_terms import DispatcherTerms
+from flinkpy.dispatcher.hosted_job_masters import RunJobMaster
 from flinkpy.dispatcher.options import DispatcherOptions, dispatcher_options
 from flinkpy.dispatcher.session_applications import SessionApplications
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
@@ -45,17 +47,21 @@ async def run_dispatcher(
     ready_file: str | None = None,
     application: ApplicationDescription | None = None,
     template: ProcessTemplate | None = None,
+    host: ServiceHost | None = None,
+    run_job_master: RunJobMaster | None = None,
 ) -> int:
     """Runs a Dispatcher until SIGTERM, SIGINT or ShutDownCluster, and returns the exit status.
 
     With high availability the process takes part in the leader election for as long as it runs. It may lead several
     times, or never. The program of an application runs while this process leads, and the exit status is that of the
-    application. JobMaster processes are forked from `template`, which ends with this process.
+    application. JobMaster processes are forked from `template`, which ends with this process. With `run_job_master`,
+    JobMasters run on the loop of the Dispatcher instead.
 
     Raises: AddressInUseError, ConfigurationError, HighAvailabilityError.
     """
     shutdown = ShutdownRequest()
-    shutdown.listen_to_signals()
+    host = host or ServiceHost(ready_file)
+    host.listen(shutdown)
     options = dispatcher_options(configuration)
     security = SecurityContext.of_service(configuration)
     directory = WorkingDirectory.open(options.working_directory, options.temporary_root, "dispatcher")
@@ -71,7 +77,16 @@ async def run_dispatcher(
         )
         try:
             return await _serve(
-                configuration, options, security, services, directory, shutdown, ready_file, application, template
+                configuration,
+                options,
+                security,
+                services,
+                directory,
+                shutdown,
+                host,
+                application,
+                template,
+                run_job_master,
             )
         finally:
             await asyncio.to_thread(services.close)
@@ -88,15 +103,17 @@ async def _serve(
     services: HighAvailabilityServices,
     directory: WorkingDirectory,
     shutdown: ShutdownRequest,
-    ready_file: str | None,
+    host: ServiceHost,
     application: ApplicationDescription | None,
     template: ProcessTemplate | None,
+    run_job_master: RunJobMaster | None,
 ) -> int:
     server = RpcServer(
         bind_address=options.bind_address,
         port=options.port,
         advertised_host=options.advertised_host,
         security=security,
+        on_end=host.on_server_end(),
     )
     gateways = RpcClient(security=security)
     blobs = BlobStore(services.blob_directory(), options.max_blob_bytes, is_shared=services.is_highly_available)
@@ -122,6 +139,7 @@ async def _serve(
         temporary=None if services.is_highly_available else directory.subdirectory("tmp", empty=True),
         on_shutdown_requested=shutdown.request,
         template=template,
+        run_job_master=run_job_master,
         rest_url="" if rest is None else rest.url,
         metrics=metrics.registry,
         archivist=archivist,
@@ -146,7 +164,7 @@ async def _serve(
             await runner.wait_until_made()
         await server.start()
         runner.serve(server.address)
-        announce_ready("dispatcher", server.address, ready_file=ready_file)
+        host.announce_ready("dispatcher", server.address)
         if rest is not None:
             find = dispatcher_terms.resource_manager_address
             cluster = LeaderGateways(served, gateways, find, server.address)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
 import socket
 import tempfile
@@ -26,8 +25,9 @@ from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import JobID
-from flinkpy.common.process import ShutdownRequest, announce_ready
+from flinkpy.common.process import ShutdownRequest
 from flinkpy.common.python_environment import environments_root
+from flinkpy.common.service_host import ServiceHost
 from flinkpy.configuration import pipeline_options, read_option
 from flinkpy.highavailability.checkpoint_stores import CheckpointIDCounter, CheckpointPointerStore
 from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation, Leadership
@@ -70,12 +70,14 @@ async def run_jobmaster(
     dispatcher_address: str,
     job_id: str | None = None,
     ready_file: str | None = None,
+    host: ServiceHost | None = None,
 ) -> int:
     """Runs one job, or waits for one first. Returns the exit status.
 
     0: the Dispatcher or a signal ended this process. 1: the Dispatcher, or the leadership of the job, was lost.
     70: an internal error.
     """
+    host = host or ServiceHost(ready_file)
     security = SecurityContext.of_service(configuration)
     loop = asyncio.get_running_loop()
     services = await asyncio.to_thread(
@@ -88,8 +90,8 @@ async def run_jobmaster(
     )
     try:
         with tempfile.TemporaryDirectory(prefix="flinkpy-jobmaster-") as directory:
-            process = _JobMasterProcess(configuration, security, services, dispatcher_address, Path(directory))
-            return await process.run(job_id, ready_file)
+            process = _JobMasterProcess(configuration, security, services, dispatcher_address, Path(directory), host)
+            return await process.run(job_id)
     finally:
         await asyncio.to_thread(services.close)
 
@@ -122,8 +124,10 @@ class _JobMasterProcess:
         services: HighAvailabilityServices,
         dispatcher_address: str,
         working_directory: Path,
+        host: ServiceHost,
     ) -> None:
         self._services = services
+        self._host_process = host
         self._working_directory = working_directory
         self._job_id = ""
         self._host = socket.gethostname()
@@ -135,6 +139,7 @@ class _JobMasterProcess:
             port=rpc_port(configuration, dispatcher_address),
             advertised_host=advertised_host(configuration),
             security=security,
+            on_end=host.on_server_end(),
         )
         self._server.add_endpoint("JobMaster", self._servicer)
         self._shutdown = ShutdownRequest()
@@ -151,14 +156,14 @@ class _JobMasterProcess:
         #: Reports a job for which no JobMaster could be created.
         self._reporter = RpcEndpoint(asyncio.get_running_loop())
 
-    async def run(self, job_id: str | None, ready_file: str | None) -> int:
+    async def run(self, job_id: str | None) -> int:
         self._job_id = job_id or ""
-        self._shutdown.listen_to_signals()
+        self._host_process.listen(self._shutdown)
         await self._server.start()
-        if ready_file is None:  # the Dispatcher that started this process gets the address from the session
+        if self._host_process.ready_file is None:  # the Dispatcher gets the address from the session
             logger.info("serving at %s", self._server.address)
         else:
-            announce_ready("jobmaster", self._server.address, ready_file=ready_file)
+            self._host_process.announce_ready("jobmaster", self._server.address)
         loop = asyncio.get_running_loop()
         session = loop.create_task(self._sessions.run(), name="sessions with Dispatchers")
         ended = loop.create_task(self._shutdown.wait(), name="shutdown request")
@@ -187,7 +192,7 @@ class _JobMasterProcess:
 
     def hello(self) -> dispatcher_pb2.JobMasterHello:
         hello = dispatcher_pb2.JobMasterHello(
-            resource_id=self._resource_id, pid=os.getpid(), host=self._host, job_id=self._job_id
+            resource_id=self._resource_id, pid=self._host_process.pid, host=self._host, job_id=self._job_id
         )
         if self._job_master is not None and self._command is not None:
             hello.job_id = self._job_master.job_id
@@ -217,7 +222,8 @@ class _JobMasterProcess:
         if self._command is not None:  # a repetition: this process has a job
             return
         self._command = command
-        begin_job(self._configuration, LogContext(command.job_graph.job_id, command.job_graph.name))
+        if not self._host_process.is_shared:
+            begin_job(self._configuration, LogContext(command.job_graph.job_id, command.job_graph.name))
         self._election = self._services.job_master_election(JobID(command.job_graph.job_id), command.job_master_id)
         self._election.start(self)
 

@@ -9,7 +9,8 @@ import socket
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.ids import ResourceID, ResourceManagerId
-from flinkpy.common.process import ShutdownRequest, announce_ready
+from flinkpy.common.process import ShutdownRequest
+from flinkpy.common.service_host import ServiceHost
 from flinkpy.highavailability.leader_election import Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.metrics.metric_registry import MetricRegistry
@@ -32,7 +33,9 @@ logger = logging.getLogger(__name__)
 EXIT_STATUS_FAILED = 70
 
 
-async def run_resourcemanager(configuration: Configuration, *, ready_file: str | None = None) -> int:
+async def run_resourcemanager(
+    configuration: Configuration, *, ready_file: str | None = None, host: ServiceHost | None = None
+) -> int:
     """Runs a ResourceManager until SIGTERM or SIGINT, and returns the exit status.
 
     With high availability the process takes part in the leader election for as long as it runs. It may lead several
@@ -41,7 +44,8 @@ async def run_resourcemanager(configuration: Configuration, *, ready_file: str |
     Raises: AddressInUseError, ConfigurationError, HighAvailabilityError.
     """
     shutdown = ShutdownRequest()
-    shutdown.listen_to_signals()
+    host = host or ServiceHost(ready_file)
+    host.listen(shutdown)
     options = resource_manager_options(configuration)
     security = SecurityContext.of_service(configuration)
     services = await asyncio.to_thread(
@@ -52,7 +56,7 @@ async def run_resourcemanager(configuration: Configuration, *, ready_file: str |
         process="resourcemanager",
     )
     try:
-        return await _serve(configuration, options, security, services, shutdown, ready_file)
+        return await _serve(configuration, options, security, services, shutdown, host)
     finally:
         await asyncio.to_thread(services.close)
 
@@ -63,13 +67,14 @@ async def _serve(
     security: SecurityContext,
     services: HighAvailabilityServices,
     shutdown: ShutdownRequest,
-    ready_file: str | None,
+    host: ServiceHost,
 ) -> int:
     server = RpcServer(
         bind_address=options.bind_address,
         port=options.port,
         advertised_host=options.advertised_host,
         security=security,
+        on_end=host.on_server_end(),
     )
     peers = RpcClient(security=security)
     served = LeaderEndpoint("ResourceManager")
@@ -91,7 +96,7 @@ async def _serve(
             await runner.wait_until_made()
         await server.start()
         runner.serve(server.address)
-        announce_ready("resourcemanager", server.address, ready_file=ready_file)
+        host.announce_ready("resourcemanager", server.address)
         logger.info("shutting down: %s", await runner.wait_for(shutdown))
         return EXIT_STATUS_FAILED if runner.failed.done() else 0
     finally:

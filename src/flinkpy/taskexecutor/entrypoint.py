@@ -9,7 +9,6 @@ import gc
 import io
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,8 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.cpu_scheduling import raise_niceness
 from flinkpy.common.errors import ConfigurationError, ErrorDomain, FlinkError
 from flinkpy.common.garbage_collector import tune_garbage_collector
-from flinkpy.common.process import announce_ready, die_with_parent_if_asked
+from flinkpy.common.process import die_with_parent_if_asked
+from flinkpy.common.service_host import ServiceHost
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
 from flinkpy.highavailability.services import create_high_availability_services
@@ -56,26 +56,24 @@ RENEWED = -1
 READY_FILE = "--ready-file"
 
 
-async def run_taskexecutor(configuration: Configuration, *, ready_file: str | None = None) -> int:
+async def run_taskexecutor(
+    configuration: Configuration, *, ready_file: str | None = None, host: ServiceHost | None = None
+) -> int:
     """Runs a TaskExecutor until SIGTERM or SIGINT (returns 0) or a fatal error (returns 1 or ends the process).
 
     Raises: ConfigurationError, AddressInUseError.
     """
-    die_with_parent_if_asked()
+    host = host or ServiceHost(ready_file)
+    if not host.is_shared:
+        die_with_parent_if_asked()
     options = task_executor_options(configuration)
     initialize_file_systems(configuration)
-    sys.setswitchinterval(options.switch_interval_ms / 1000)
-    raise_niceness(options.niceness)
-    # As in PyFlink, this variable tells functions which interpreter runs them.
-    os.environ["python"] = sys.executable  # noqa: SIM112  the name is PyFlink's
-    # Output of user code appears at once, also if standard output is a file or a pipe.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)
+    if not host.is_shared:
+        _prepare_process(options)
     loop = asyncio.get_running_loop()
     directory = os.getcwd()
     ended: asyncio.Future[tuple[int, str]] = loop.create_future()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _end, ended, 0, f"received {number.name}")
+    host.on_stop(lambda reason: _end(ended, 0, reason))
 
     security = SecurityContext.of_service(configuration)
     services = await asyncio.to_thread(
@@ -95,7 +93,16 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         port=options.rpc_port,
         advertised_host=options.advertised_host,
         security=security,
+        on_end=host.on_server_end(),
     )
+
+    def on_fatal(error: BaseException) -> None:
+        if host.is_shared:
+            logger.critical("TaskExecutor %s has failed and ends", options.resource_id, exc_info=error)
+            loop.call_soon_threadsafe(_end, ended, FATAL_EXIT_CODE, f"failed: {error}")
+        else:
+            _fatal(error, working_directory)
+
     try:
         data_address = network.start()
         variables = {"<host>": options.advertised_host, "<tm_id>": options.resource_id}
@@ -110,20 +117,22 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
             rpc_client,
             deployer,
             options,
-            on_fatal=lambda error: _fatal(error, working_directory),
+            on_fatal=on_fatal,
             metrics=metrics.registry,
-            collect_garbage=gc.collect,
+            collect_garbage=None if host.is_shared else gc.collect,
             on_renewal=lambda: _end(ended, RENEWED, "restarts"),
             resource_managers=services.resource_manager_retrieval(),
         )
-        task_executor.on_fatal_error = lambda error: _fatal(error, working_directory)
+        task_executor.on_fatal_error = on_fatal
         server.add_endpoint("TaskExecutor", task_executor)
         await server.start()
         task_executor.start(server.address, data_address)
         watchdog = InterpreterWatchdog(task_executor, options.cancellation_timeout_ms)
-        watchdog.start()
-        announce_ready("taskexecutor", server.address, data_address, ready_file)
-        task_executor.run_async(_preload(task_executor), None, "import what first tasks need")
+        if not host.is_shared:
+            watchdog.start()
+        host.announce_ready("taskexecutor", server.address, data_address)
+        if not host.is_shared:
+            task_executor.run_async(_preload(task_executor), None, "import what first tasks need")
         exit_code, reason = await ended
         logger.info("TaskExecutor %s ends: %s", options.resource_id, reason)
         await task_executor.stop(f"TaskExecutor {options.resource_id} {reason}")
@@ -139,6 +148,10 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         network.close()
         shuffle_directories.close()
         working_directory.close()
+    if host.is_shared:
+        for name in leftover:
+            logger.warning("%s of TaskExecutor %s did not stop", name, options.resource_id)
+        return exit_code
     if exit_code == RENEWED:
         _begin_anew(directory)
     if leftover:
@@ -146,6 +159,17 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         logger.warning("ending the process although these did not stop: %s", ", ".join(leftover))
         _exit_now(exit_code)
     return exit_code
+
+
+def _prepare_process(options: TaskExecutorOptions) -> None:
+    """Sets what functions of users find in a process of a TaskExecutor."""
+    sys.setswitchinterval(options.switch_interval_ms / 1000)
+    raise_niceness(options.niceness)
+    # As in PyFlink, this variable tells functions which interpreter runs them.
+    os.environ["python"] = sys.executable  # noqa: SIM112  the name is PyFlink's
+    # Output of user code appears at once, also if standard output is a file or a pipe.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 async def _preload(task_executor: TaskExecutor) -> None:
