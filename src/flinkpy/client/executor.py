@@ -1,8 +1,8 @@
 """Submits a JobGraph to a cluster and waits for the job.
 
 `execution.target` selects the cluster: `remote` means the cluster at `jobmanager.rpc.address` or, with high
-availability, in ZooKeeper; `local` means the cluster embedded in this program, and `local-threads` one whose services
-are threads of this program. If the option is not set, a configured address means `remote`.
+availability, in ZooKeeper; `local` means the cluster embedded in this program. If the option is not set, a configured
+address means `remote`. Jobs with `local-threads` come from `flinkpy.minicluster.executor`.
 
 Source: org.apache.flink.core.execution.PipelineExecutor and the executors behind it.
 """
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from flinkpy import __version__
 from flinkpy._proto import job_pb2
@@ -35,12 +35,32 @@ from flinkpy.common.python_environment import environment_profile
 from flinkpy.configuration import client_options, core_options, validate
 from flinkpy.configuration.loading import load_configuration
 from flinkpy.configuration.options import read_option
-
-if TYPE_CHECKING:
-    from flinkpy.client.embedded_cluster import EmbeddedCluster
-    from flinkpy.client.in_process_cluster import InProcessCluster
+from flinkpy.security import SecurityContext
 
 logger = logging.getLogger(__name__)
+
+
+class ProgramCluster(Protocol):
+    """A cluster that starts with the jobs of this program and ends with the program or before. Thread: any."""
+
+    def claim_slots(self, job_id: str, slots: int, configuration: Configuration, profile: str = "") -> str:
+        """Starts or extends the cluster so that the job has `slots` free slots. Returns the Dispatcher's address."""
+        ...
+
+    def release_slots(self, job_id: str) -> None:
+        """Frees the slots of a job that has ended."""
+        ...
+
+    @property
+    def dispatcher_address(self) -> str | None:
+        """The address of the Dispatcher; None while the cluster does not run."""
+        ...
+
+    @property
+    def security(self) -> SecurityContext:
+        """The credentials of the cluster's clients. Valid while the cluster runs."""
+        ...
+
 
 #: Stands for an address: the leading Dispatcher according to ZooKeeper.
 ELECTED = "(elected)"
@@ -49,7 +69,11 @@ CANCEL_WAIT_S = 15.0
 
 
 def execute(
-    job_graph: job_pb2.JobGraph, configuration: Configuration, *, needs_client: bool = False
+    job_graph: job_pb2.JobGraph,
+    configuration: Configuration,
+    *,
+    needs_client: bool = False,
+    cluster: ProgramCluster | None = None,
 ) -> RemoteJobClient:
     """Submits the job to the configured cluster and returns when the cluster has accepted it.
 
@@ -57,6 +81,7 @@ def execute(
         job_graph: the job.
         configuration: options of the program.
         needs_client: the cluster cancels the job when this process ends.
+        cluster: the cluster of a job that is not submitted to another one; None: the embedded cluster.
 
     Raises:
         ConfigurationError: an option is wrong, or the target is `remote` and no address is set.
@@ -69,7 +94,7 @@ def execute(
         _, job_graph.initial_client_heartbeat_timeout_ms = heartbeat_settings(configuration)
     listeners = JobListeners(configuration)
     try:
-        client = _execute(job_graph, configuration)
+        client = _execute(job_graph, configuration, cluster)
     except Exception as error:
         listeners.on_job_submitted(None, error)
         raise
@@ -77,7 +102,9 @@ def execute(
     return client
 
 
-def _execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> RemoteJobClient:
+def _execute(
+    job_graph: job_pb2.JobGraph, configuration: Configuration, cluster: ProgramCluster | None
+) -> RemoteJobClient:
     _stamp(job_graph)
     timeout_s = read_option(configuration, client_options.CLIENT_TIMEOUT) / 1000
     application = current_application()
@@ -92,36 +119,29 @@ def _execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remot
 
     from flinkpy.graph.required_slots import required_slots
 
+    own = cluster or _embedded_cluster()
     job_id = job_graph.job_id
-    cluster: InProcessCluster | EmbeddedCluster
-    if _is_in_process(configuration):
-        from flinkpy.client.in_process_cluster import in_process_cluster, use_files_of_program
-
-        use_files_of_program(job_graph)
-        cluster = in_process_cluster()
-        address = cluster.claim_slots(job_id, required_slots(job_graph), configuration)
-    else:
-        from flinkpy.client.embedded_cluster import embedded_cluster
-
-        cluster = embedded_cluster()
-        profile = environment_profile(job_graph.artifacts)
-        address = cluster.claim_slots(job_id, required_slots(job_graph), configuration, profile)
+    profile = environment_profile(job_graph.artifacts)
+    address = own.claim_slots(job_id, required_slots(job_graph), configuration, profile)
     try:
         return _submit(
-            ClusterClient(address, timeout_s, security=cluster.security),
+            ClusterClient(address, timeout_s, security=own.security),
             job_graph,
             configuration,
-            on_end=lambda: cluster.release_slots(job_id),
+            on_end=lambda: own.release_slots(job_id),
         )
     except BaseException:
-        cluster.release_slots(job_id)
+        own.release_slots(job_id)
         raise
 
 
-def cluster_client(configuration: Configuration) -> ClusterClient | None:
+def cluster_client(configuration: Configuration, *, cluster: ProgramCluster | None = None) -> ClusterClient | None:
     """Returns a client of the cluster that `execute` submits jobs to.
 
-    Returns: None if that is the embedded cluster, and it has not been started.
+    Args:
+        cluster: as in `execute`.
+
+    Returns: None if that is a cluster of this program, and it does not run.
 
     Raises: ConfigurationError, see `remote_address`.
     """
@@ -129,20 +149,18 @@ def cluster_client(configuration: Configuration) -> ClusterClient | None:
     address = remote_address(configuration) if application is None else application.address
     if address is not None:
         return connect(configuration, None if address == ELECTED else address)
-    cluster: InProcessCluster | EmbeddedCluster
-    if _is_in_process(configuration):
-        from flinkpy.client.in_process_cluster import in_process_cluster
-
-        cluster = in_process_cluster()
-    else:
-        from flinkpy.client.embedded_cluster import embedded_cluster
-
-        cluster = embedded_cluster()
-    found = cluster.dispatcher_address
+    own = cluster or _embedded_cluster()
+    found = own.dispatcher_address
     if found is None:
         return None
     timeout_s = read_option(configuration, client_options.CLIENT_TIMEOUT) / 1000
-    return ClusterClient(found, timeout_s, security=cluster.security)
+    return ClusterClient(found, timeout_s, security=own.security)
+
+
+def _embedded_cluster() -> ProgramCluster:
+    from flinkpy.client.embedded_cluster import embedded_cluster
+
+    return embedded_cluster()
 
 
 def result_of(client: RemoteJobClient, configuration: Configuration) -> Any:
@@ -228,10 +246,6 @@ def remote_address(configuration: Configuration) -> str | None:
     if addresses is None and target == "remote":
         raise ConfigurationError("option `execution.target` is `remote`, but `jobmanager.rpc.address` is not set")
     return addresses
-
-
-def _is_in_process(configuration: Configuration) -> bool:
-    return read_option(configuration, core_options.EXECUTION_TARGET) == core_options.LOCAL_THREADS
 
 
 def _submit(

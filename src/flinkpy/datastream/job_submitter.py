@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.job_client import JobListener
-from flinkpy.configuration.core_options import EXECUTION_TARGET
+from flinkpy.configuration.core_options import EXECUTION_TARGET, LOCAL_THREADS
 from flinkpy.configuration.options import read_option
 from flinkpy.datastream.explained_programs import ExplainingExecutor, is_explaining
 
@@ -57,9 +57,8 @@ class JobSubmitter:
             raise UnsupportedOperationError(
                 "There is no cluster of flinkpy: with 'execution.target' = 'spark' jobs run in a Spark session."
             )
-        from flinkpy.client.executor import cluster_client
-
-        return cluster_client(self._configuration)
+        client: ClusterClient | None = self._cluster_executor().cluster_client(self._configuration)
+        return client
 
     def submit_and_await(self, job_graph: job_pb2.JobGraph) -> JobExecutionResult:
         """Submits a job, and waits for its end unless it is detached.
@@ -86,6 +85,13 @@ class JobSubmitter:
             from flinkpy.spark.driver import executor as spark_executor
 
             return spark_executor
+        return self._cluster_executor()
+
+    def _cluster_executor(self) -> Any:
+        if read_option(self._configuration, EXECUTION_TARGET) == LOCAL_THREADS:
+            from flinkpy.minicluster import executor as local_executor
+
+            return local_executor
         from flinkpy.client import executor
 
         return executor

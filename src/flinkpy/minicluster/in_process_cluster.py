@@ -114,7 +114,7 @@ class InProcessCluster:
         #: The slots of each submitted job that has not ended, by job id.
         self._claims: dict[str, int] = {}
 
-    def claim_slots(self, job_id: str, slots: int, configuration: Configuration) -> str:
+    def claim_slots(self, job_id: str, slots: int, configuration: Configuration, profile: str = "") -> str:
         """Starts or extends the cluster so that the job has `slots` free slots. Returns the Dispatcher's address."""
         with self._lock:
             if self._services is not None and self._services.is_broken:
