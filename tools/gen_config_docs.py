@@ -27,6 +27,7 @@ SECTIONS = {
     "client.timeout": "Clients and the embedded cluster",
     "cluster.id": "Applications",
     "jobmanager.rpc.address": "Dispatcher and JobMaster",
+    "jobmanager.scheduler": "Schedulers and elasticity",
     "restart-strategy.type": "Restart strategies",
     "resourcemanager.rpc.address": "ResourceManager",
     "taskmanager.host": "TaskExecutor and network",

@@ -89,7 +89,7 @@ class JobEdge(_message.Message):
     def __init__(self, source_data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ..., partitioner_name: _Optional[str] = ...) -> None: ...
 
 class JobVertex(_message.Message):
-    __slots__ = ("id", "name", "description", "parallelism", "max_parallelism", "slot_sharing_group", "chain", "inputs", "results", "task_kind", "is_committer", "supports_concurrent_attempts", "parallelism_bound")
+    __slots__ = ("id", "name", "description", "parallelism", "max_parallelism", "slot_sharing_group", "chain", "inputs", "results", "task_kind", "is_committer", "supports_concurrent_attempts", "parallelism_bound", "is_non_parallel")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,7 @@ class JobVertex(_message.Message):
     IS_COMMITTER_FIELD_NUMBER: _ClassVar[int]
     SUPPORTS_CONCURRENT_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_BOUND_FIELD_NUMBER: _ClassVar[int]
+    IS_NON_PARALLEL_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     description: str
@@ -116,7 +117,24 @@ class JobVertex(_message.Message):
     is_committer: bool
     supports_concurrent_attempts: bool
     parallelism_bound: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., chain: _Optional[_Iterable[_Union[OperatorDescriptor, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[JobEdge, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[IntermediateDataSet, _Mapping]]] = ..., task_kind: _Optional[str] = ..., is_committer: _Optional[bool] = ..., supports_concurrent_attempts: _Optional[bool] = ..., parallelism_bound: _Optional[int] = ...) -> None: ...
+    is_non_parallel: bool
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., chain: _Optional[_Iterable[_Union[OperatorDescriptor, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[JobEdge, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[IntermediateDataSet, _Mapping]]] = ..., task_kind: _Optional[str] = ..., is_committer: _Optional[bool] = ..., supports_concurrent_attempts: _Optional[bool] = ..., parallelism_bound: _Optional[int] = ..., is_non_parallel: _Optional[bool] = ...) -> None: ...
+
+class VertexParallelismBounds(_message.Message):
+    __slots__ = ("vertex_id", "lower_bound", "upper_bound")
+    VERTEX_ID_FIELD_NUMBER: _ClassVar[int]
+    LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    vertex_id: str
+    lower_bound: int
+    upper_bound: int
+    def __init__(self, vertex_id: _Optional[str] = ..., lower_bound: _Optional[int] = ..., upper_bound: _Optional[int] = ...) -> None: ...
+
+class JobResourceRequirements(_message.Message):
+    __slots__ = ("vertices",)
+    VERTICES_FIELD_NUMBER: _ClassVar[int]
+    vertices: _containers.RepeatedCompositeFieldContainer[VertexParallelismBounds]
+    def __init__(self, vertices: _Optional[_Iterable[_Union[VertexParallelismBounds, _Mapping]]] = ...) -> None: ...
 
 class UserArtifact(_message.Message):
     __slots__ = ("name", "blob_key", "kind", "attributes")
@@ -138,7 +156,7 @@ class UserArtifact(_message.Message):
     def __init__(self, name: _Optional[str] = ..., blob_key: _Optional[str] = ..., kind: _Optional[str] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class JobGraph(_message.Message):
-    __slots__ = ("job_id", "name", "vertices", "configuration", "artifacts", "client_version", "python_version", "created_ms", "python_path", "working_directory", "is_cancel_requested", "initial_client_heartbeat_timeout_ms", "traceparent")
+    __slots__ = ("job_id", "name", "vertices", "configuration", "artifacts", "client_version", "python_version", "created_ms", "python_path", "working_directory", "is_cancel_requested", "initial_client_heartbeat_timeout_ms", "traceparent", "resource_requirements")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERTICES_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +170,7 @@ class JobGraph(_message.Message):
     IS_CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     INITIAL_CLIENT_HEARTBEAT_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     vertices: _containers.RepeatedCompositeFieldContainer[JobVertex]
@@ -165,7 +184,8 @@ class JobGraph(_message.Message):
     is_cancel_requested: bool
     initial_client_heartbeat_timeout_ms: int
     traceparent: str
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., is_cancel_requested: _Optional[bool] = ..., initial_client_heartbeat_timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    resource_requirements: JobResourceRequirements
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., is_cancel_requested: _Optional[bool] = ..., initial_client_heartbeat_timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., resource_requirements: _Optional[_Union[JobResourceRequirements, _Mapping]] = ...) -> None: ...
 
 class VertexDetails(_message.Message):
     __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason", "spark_description", "state", "start_time_ms", "end_time_ms", "slot_sharing_group", "operators", "accumulators", "splits")

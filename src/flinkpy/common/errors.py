@@ -149,6 +149,13 @@ class JobSubmissionError(UserError):
     """The JobGraph is invalid; the message names the vertex or edge."""
 
 
+class InvalidResourceRequirementsError(UserError):
+    """The parallelism that a user wants for the vertices of a job is impossible; the message names all mistakes.
+
+    Source: the RestHandlerException of org.apache.flink.runtime.dispatcher.Dispatcher#updateJobResourceRequirements.
+    """
+
+
 class DuplicateJobSubmissionError(JobSubmissionError):
     """A job with this JobID is running or has ended."""
 

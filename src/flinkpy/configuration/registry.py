@@ -21,6 +21,7 @@ OPTION_MODULES = (
     "core_options",
     "client_options",
     "jobmanager_options",
+    "scheduler_options",
     "resource_manager_options",
     "taskmanager_options",
     "execution_options",

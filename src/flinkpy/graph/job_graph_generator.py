@@ -139,6 +139,7 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
         parallelism_bound=head.parallelism if head.id in data_sets.undecided else 0,
         supports_concurrent_attempts=all(_supports_concurrent_attempts(node.spec) for node in chain.nodes),
         max_parallelism=chain.max_parallelism,
+        is_non_parallel=any(node.transformation.is_non_parallel for node in chain.nodes),
         slot_sharing_group=_slot_sharing_group(head, data_sets),
         chain=[_operator(node, chain, ids, data_sets) for node in chain.nodes],
         inputs=[

@@ -30,7 +30,7 @@ from flinkpy.common.errors import (
     NotRegisteredError,
     RpcUnavailableError,
 )
-from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
+from flinkpy.common.ids import AllocationID, ExecutionAttemptID, JobVertexID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.configuration import jobmanager_options, read_option, trace_options
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
@@ -55,7 +55,7 @@ from flinkpy.jobmaster.options import job_master_options, restart_strategy, stat
 from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection, slot_wishes
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.speculative_scheduler import scheduler_class
+from flinkpy.jobmaster.scheduler.scheduler_factory import scheduler_class
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.logs.formats import ERROR_ATTRIBUTE
@@ -98,7 +98,7 @@ class JobMaster(RpcEndpoint):
         configuration = Configuration.from_dict({**cluster_configuration, **job_graph.configuration.entries})
         recovery_directory = environment.recovery_directory or environment.working_directory / "recovery"
         self._options = job_master_options(configuration)
-        self.scheduler = scheduler_class(self._options.scheduler)(
+        self.scheduler = scheduler_class(self._options.scheduler, job_graph)(
             job_graph,
             graph_id=environment.graph_id,
             options=self._options.scheduler,
@@ -263,6 +263,14 @@ class JobMaster(RpcEndpoint):
             return
         self._coordinators.start()
 
+    def _recreate_coordinators(self, job_vertex_ids: tuple[JobVertexID, ...]) -> None:
+        """Replaces the coordinators of vertices with another parallelism. Another effect starts them."""
+        self._coordinators.discard(job_vertex_ids)
+        try:
+            self._coordinators.create(self.scheduler.graph, self._providers, self._coordinator_services)
+        except FlinkError as failure:  # from user code
+            self.handle(ev.GlobalFailure(failure))
+
     def dispatcher_moved(self, gateway: Any, address: str) -> None:
         """Switches to another leading Dispatcher: reports go there, and tasks fetch the job's files there."""
         self.validate_runs_in_main_thread()
@@ -401,7 +409,7 @@ class JobMaster(RpcEndpoint):
 
     def details(self, parts: DetailParts = EVERYTHING) -> job_pb2.JobDetails:
         pool = self.scheduler.slot_pool
-        num_slots_required = pool.num_required
+        num_slots_required = self.scheduler.num_slots_required
         if pool.num_slots > 0 and runs_in_stages(self._job_graph):
             # A job that runs in stages makes progress with any number of slots.
             num_slots_required = min(num_slots_required, pool.num_slots)
@@ -530,6 +538,8 @@ class JobMaster(RpcEndpoint):
                 self.checkpoints.drop_damaged(lambda latest, error: self.handle(ev.CheckpointsVerified(latest, error)))
             case fx.VerticesInitialized():
                 self._create_coordinators()
+            case fx.RecreateCoordinators(job_vertex_ids):
+                self._recreate_coordinators(job_vertex_ids)
             case fx.TaskStateChanged():
                 logger.log(logging.WARNING if effect.error is not None else logging.INFO, "%s", effect)
                 if self._traces is not None:

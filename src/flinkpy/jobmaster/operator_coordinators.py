@@ -11,7 +11,7 @@ Thread: main thread, except `load_provider` and `load_providers`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import cloudpickle
@@ -279,6 +279,14 @@ class OperatorCoordinators:
                 self._holders[operator.operator_id] = holder
                 self._by_vertex.setdefault(vertex.id, []).append(holder)
 
+    def discard(self, job_vertex_ids: Iterable[JobVertexID]) -> None:
+        """Closes the coordinators of these vertices, so that `create` creates new ones."""
+        for vertex_id in job_vertex_ids:
+            for holder in self._by_vertex.pop(vertex_id, ()):
+                self._close(holder)
+                del self._holders[holder.operator_id]
+                self._started.discard(holder.operator_id)
+
     def start(self) -> None:
         """Starts all coordinators that have not been started."""
         for holder in self._holders.values():
@@ -355,9 +363,13 @@ class OperatorCoordinators:
         return holder.handle_request(payload)
 
     def close(self) -> None:
-        """Closes all coordinators. Logs their errors, because the job has ended. Idempotent."""
+        """Closes all coordinators. Logs their errors, because no task depends on them any more. Idempotent."""
         for holder in self._holders.values():
-            try:
-                holder.close()
-            except USER_ERRORS:
-                logger.exception("closing the coordinator of operator %s failed", holder.operator_id)
+            self._close(holder)
+
+    @staticmethod
+    def _close(holder: OperatorCoordinatorHolder) -> None:
+        try:
+            holder.close()
+        except USER_ERRORS:
+            logger.exception("closing the coordinator of operator %s failed", holder.operator_id)

@@ -16,9 +16,10 @@ from flinkpy.configuration import (
     execution_options,
     jobmanager_options,
     read_option,
+    scheduler_options,
 )
 from flinkpy.configuration import jobmanager_options as restart_options
-from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.configuration.options import AnyConfiguration, ConfigOption, is_set
 from flinkpy.jobmaster.failover.restart_strategy import (
     ExponentialDelayOptions,
     ExponentialDelayRestartStrategy,
@@ -28,6 +29,7 @@ from flinkpy.jobmaster.failover.restart_strategy import (
     RestartBackoffTimeStrategy,
 )
 from flinkpy.jobmaster.job_event_store.batch_job_recovery_handler import JobRecoveryOptions
+from flinkpy.jobmaster.scheduler.adaptive.states import AdaptiveSchedulerOptions
 from flinkpy.jobmaster.scheduler.adaptive_parallelism import AdaptiveParallelismOptions
 from flinkpy.jobmaster.scheduler.default_scheduler import SchedulerOptions
 from flinkpy.jobmaster.scheduler.job_checkpoints import StateAssigner
@@ -70,6 +72,7 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
             attempts_history_size=read_option(configuration, jobmanager_options.ATTEMPTS_HISTORY_SIZE),
             exception_history_size=read_option(configuration, jobmanager_options.EXCEPTION_HISTORY_SIZE),
             adaptive=adaptive_parallelism_options(configuration),
+            adaptive_scheduler=adaptive_scheduler_options(configuration),
             speculative=speculative_execution_options(configuration),
             records_events=recovery.is_enabled,
             checkpoints=coordinator_options(configuration),
@@ -113,6 +116,34 @@ def adaptive_parallelism_options(configuration: AnyConfiguration) -> AdaptivePar
         max_parallelism=read_option(configuration, execution_options.AUTO_PARALLELISM_MAX),
         bytes_per_task=read_option(configuration, execution_options.AUTO_PARALLELISM_DATA_VOLUME),
         source_parallelism=read_option(configuration, execution_options.AUTO_PARALLELISM_SOURCES),
+    )
+
+
+def adaptive_scheduler_options(configuration: AnyConfiguration) -> AdaptiveSchedulerOptions:
+    """Reads the options of the adaptive scheduler. Raises: ConfigurationError naming the option."""
+    is_reactive = read_option(configuration, scheduler_options.SCHEDULER_MODE) == "REACTIVE"
+    is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
+    max_failures = read_option(configuration, scheduler_options.RESCALE_MAX_CHECKPOINT_FAILURES)
+    max_delay_ms = read_option(configuration, scheduler_options.RESCALE_MAX_DELAY)
+    if max_delay_ms is None:
+        max_delay_ms = (read_option(configuration, checkpointing_options.INTERVAL) or 0) * (max_failures + 1)
+
+    def unless_reactive(option: ConfigOption[int], reactive: int | None) -> int | None:
+        """Returns the option, whose default is another one in reactive mode."""
+        return reactive if is_reactive and not is_set(configuration, option) else read_option(configuration, option)
+
+    return AdaptiveSchedulerOptions(
+        is_enabled=not is_batch
+        and (is_reactive or read_option(configuration, scheduler_options.SCHEDULER) == "Adaptive"),
+        is_reactive=is_reactive,
+        resource_wait_timeout_ms=unless_reactive(scheduler_options.RESOURCE_WAIT_TIMEOUT, None),
+        submission_stabilization_timeout_ms=unless_reactive(scheduler_options.SUBMISSION_STABILIZATION_TIMEOUT, 0) or 0,
+        executing_cooldown_ms=read_option(configuration, scheduler_options.COOLDOWN_AFTER_RESCALING),
+        executing_stabilization_timeout_ms=unless_reactive(scheduler_options.EXECUTING_STABILIZATION_TIMEOUT, 0) or 0,
+        rescale_max_checkpoint_failures=max_failures,
+        rescale_max_delay_ms=max_delay_ms,
+        prefers_minimal_task_managers=read_option(configuration, scheduler_options.PREFER_MINIMAL_TASKMANAGERS),
+        rescale_history_size=max(0, read_option(configuration, scheduler_options.RESCALE_HISTORY_SIZE)),
     )
 
 

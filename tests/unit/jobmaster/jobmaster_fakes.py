@@ -11,7 +11,8 @@ from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.failover.restart_strategy import NoRestartStrategy
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler, SchedulerOptions
+from flinkpy.jobmaster.scheduler.default_scheduler import SchedulerOptions
+from flinkpy.jobmaster.scheduler.scheduler_factory import scheduler_class
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 E = ExecutionState
@@ -99,10 +100,11 @@ class Cluster:
 
     def __init__(self, graph, *, options=None, restart_strategy=None, graph_id="g", now_ms=1_000):
         self.now_ms = now_ms
-        self.scheduler = DefaultScheduler(
+        options = options or SchedulerOptions()
+        self.scheduler = scheduler_class(options, graph)(
             graph,
             graph_id=graph_id,
-            options=options or SchedulerOptions(),
+            options=options,
             restart_strategy=restart_strategy or NoRestartStrategy(),
             now_ms=now_ms,
         )

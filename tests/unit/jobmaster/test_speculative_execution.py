@@ -12,11 +12,12 @@ from flinkpy.jobmaster.failover.restart_strategy import FixedDelayRestartStrateg
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler, SchedulerOptions
+from flinkpy.jobmaster.scheduler.scheduler_factory import scheduler_class
 from flinkpy.jobmaster.scheduler.slow_task_detector import (
     SlowTaskDetectorOptions,
     SpeculativeExecutionOptions,
 )
-from flinkpy.jobmaster.scheduler.speculative_scheduler import SpeculativeScheduler, scheduler_class
+from flinkpy.jobmaster.scheduler.speculative_scheduler import SpeculativeScheduler
 
 OPTIONS = SchedulerOptions(
     speculative=SpeculativeExecutionOptions(
@@ -252,5 +253,5 @@ def test_a_task_with_a_larger_input_gets_more_time() -> None:
 
 
 def test_a_job_without_speculation_has_the_default_scheduler() -> None:
-    assert scheduler_class(SchedulerOptions()) is DefaultScheduler
-    assert scheduler_class(OPTIONS) is SpeculativeScheduler
+    assert scheduler_class(SchedulerOptions(), job_graph()) is DefaultScheduler
+    assert scheduler_class(OPTIONS, job_graph()) is SpeculativeScheduler

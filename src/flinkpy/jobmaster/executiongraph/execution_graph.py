@@ -172,6 +172,17 @@ class ExecutionGraph:
             initialized.append(vertex)
         return initialized
 
+    def rescale(self, parallelisms: Mapping[JobVertexID, int], now_ms: int) -> None:
+        """Gives all vertices new subtasks, as many as `parallelisms` says. Attempt numbers go on.
+
+        No subtask may be running, and all data sets must be pipelined.
+        """
+        self._vertices.clear()
+        for vertex in self.job_vertices.values():
+            assert not any(result.is_blocking for result in vertex.results), f"{vertex.name} has a blocking result"
+            vertex.rescale(parallelisms[vertex.id])
+        self.initialize_vertices(now_ms)
+
     def _attach(self, job_graph: job_pb2.JobGraph, now_ms: int) -> None:
         if not job_graph.vertices:
             raise JobSubmissionError(f"job {job_graph.name!r} has no vertices")

@@ -42,6 +42,8 @@ class ExecutionJobVertex:
         self.inputs: list[IntermediateResult] = []
         #: Empty until `initialize`.
         self.task_vertices: list[ExecutionVertex] = []
+        #: The last subtask with each index before rescales.
+        self._former: dict[int, ExecutionVertex] = {}
 
     @property
     def is_undecided(self) -> bool:
@@ -57,12 +59,24 @@ class ExecutionJobVertex:
         self.parallelism = self.job_vertex.parallelism = parallelism
         self.parallelism_reason = reason
 
+    def rescale(self, parallelism: int) -> None:
+        """Removes the subtasks and their partitions, and sets the parallelism of those that `initialize` creates."""
+        assert 1 <= parallelism <= self.max_parallelism, f"{self.name}: {parallelism}"
+        self._former.update({vertex.subtask_index: vertex for vertex in self.task_vertices})
+        self.task_vertices = []
+        for result in self.results:
+            result.partitions = []
+        self.parallelism = self.parallelism_bound = self.job_vertex.parallelism = parallelism
+
     def initialize(self, graph_id: str, max_prior_attempts: int, now_ms: int) -> None:
         """Creates the subtasks and the partitions that they produce. The parallelism must be decided."""
         assert not self.is_undecided and not self.is_initialized
         self.task_vertices = [
             ExecutionVertex(self, index, graph_id, max_prior_attempts, now_ms) for index in range(self.parallelism)
         ]
+        for vertex in self.task_vertices:
+            if vertex.subtask_index in self._former:
+                vertex.continue_from(self._former[vertex.subtask_index], now_ms)
         for result in self.results:
             for vertex in self.task_vertices:
                 partition = IntermediateResultPartition(result, vertex.subtask_index, vertex)

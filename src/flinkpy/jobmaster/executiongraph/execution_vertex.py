@@ -104,6 +104,18 @@ class ExecutionVertex:
         self._num_attempts = finished.attempt_id.attempt_number + 1
         self.last_slot = finished.slot
 
+    def continue_from(self, former: ExecutionVertex, now_ms: int) -> None:
+        """Continues the attempts of the subtask that had this index before a rescale. That one must not be running."""
+        self.last_slot = former.last_slot
+        self.prior.extend(former.prior)
+        self._num_attempts = former._num_attempts
+        if former.current.state is ExecutionState.CREATED:
+            self.current = former.current
+            return
+        assert former.current.state.is_terminal, f"{former.current} is not terminal"
+        self.prior.append(former.current)
+        self.current = self._new_execution(now_ms)
+
     def prior_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:
         return next((prior for prior in self.prior if prior.attempt_id == attempt_id), None)
 

@@ -129,7 +129,7 @@ class AdaptiveParallelism:
 
         Returns the slices of its inputs, or None if its subtasks read ranges of equal length.
         """
-        joined = next((other for other in _forward_group(vertex) if not other.is_undecided), None)
+        joined = next((other for other in forward_group(vertex) if not other.is_undecided), None)
         if joined is not None:
             vertex.decide(joined.parallelism, f"the same as {joined.name!r}, because of a forward edge")
             return None
@@ -162,10 +162,10 @@ class AdaptiveParallelism:
         if configured is None:
             return vertex.parallelism_bound
         # The vertices that forward edges join to the source must not exceed their own bounds.
-        return min([configured, vertex.max_parallelism, *(other.parallelism_bound for other in _forward_group(vertex))])
+        return min([configured, vertex.max_parallelism, *(other.parallelism_bound for other in forward_group(vertex))])
 
 
-def _forward_group(vertex: ExecutionJobVertex) -> list[ExecutionJobVertex]:
+def forward_group(vertex: ExecutionJobVertex) -> list[ExecutionJobVertex]:
     """Returns the other vertices that forward edges connect with it, directly or not, in either direction."""
     seen = {vertex.id}
     group = [vertex]

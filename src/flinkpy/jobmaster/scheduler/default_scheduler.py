@@ -64,6 +64,7 @@ from flinkpy.jobmaster.job_event_store.restored_tasks import restore_finished_ta
 from flinkpy.jobmaster.partition_tracker import JobMasterPartitionTracker
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
+from flinkpy.jobmaster.scheduler.adaptive.states import AdaptiveSchedulerOptions
 from flinkpy.jobmaster.scheduler.adaptive_parallelism import (
     AdaptiveParallelism,
     AdaptiveParallelismOptions,
@@ -110,6 +111,7 @@ class SchedulerOptions:
     records_events: bool = False
     speculative: SpeculativeExecutionOptions = field(default_factory=SpeculativeExecutionOptions)
     adaptive: AdaptiveParallelismOptions = field(default_factory=AdaptiveParallelismOptions)
+    adaptive_scheduler: AdaptiveSchedulerOptions = field(default_factory=AdaptiveSchedulerOptions)
     checkpoints: CheckpointCoordinatorOptions = field(default_factory=CheckpointCoordinatorOptions)
 
 
@@ -238,6 +240,11 @@ class DefaultScheduler:
     @property
     def num_restarts(self) -> int:
         return self._failure_handler.num_restarts
+
+    @property
+    def num_slots_required(self) -> int:
+        """The number of slots that the job needs in total."""
+        return self.slot_pool.num_required
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -466,7 +473,7 @@ class DefaultScheduler:
                 case sp.FreeSlotAtTaskManager(slot, cause):
                     self._out.add(fx.FreeSlot(slot, cause))
                 case sp.SlotLost(slot, cause):
-                    for vertex_id in self._allocator.users_of_slot(slot.allocation_id):
+                    for vertex_id in self._allocator.lose(slot.allocation_id):
                         self._fail(self.graph.vertex(vertex_id), cause)
         for region in fulfilled.values():
             self._deploy_if_complete(region)

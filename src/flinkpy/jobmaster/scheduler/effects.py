@@ -97,6 +97,13 @@ class VerticesInitialized:
 
 
 @dataclass(frozen=True, slots=True)
+class RecreateCoordinators:
+    """Replace the coordinators of these vertices, whose parallelism has changed. StartCoordinators follows."""
+
+    job_vertex_ids: tuple[JobVertexID, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SubtaskReady:
     """Tell coordinators that the current attempt of the subtask can receive events."""
 
@@ -168,6 +175,7 @@ SchedulerEffect = (
     | TaskStateChanged
     | StartCoordinators
     | VerticesInitialized
+    | RecreateCoordinators
     | SubtaskReady
     | SubtaskReset
     | ResetCoordinators

@@ -12,6 +12,7 @@ from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution import IOMetrics
+from flinkpy.jobmaster.scheduler.adaptive.job_resource_requirements import JobResourceRequirements
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 
@@ -160,6 +161,13 @@ class CheckpointsVerified:
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceRequirementsChanged:
+    """A user has set the parallelism that the vertices may have. For the adaptive scheduler alone."""
+
+    requirements: JobResourceRequirements
+
+
+@dataclass(frozen=True, slots=True)
 class CheckDeadlines:
     """The time `next_deadline_ms` has been reached."""
 
@@ -182,6 +190,7 @@ SchedulerEvent = (
     | OperatorEventReceived
     | OperatorEventsLost
     | CheckpointsVerified
+    | ResourceRequirementsChanged
     | CheckDeadlines
     | CheckpointCall
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from flinkpy._proto import checkpoint_pb2, job_pb2
@@ -71,6 +71,13 @@ class StateAssigner:
         self._vertices = checks.vertices
         for vertex in checks.vertices:
             graph.set_max_parallelism(JobVertexID(vertex.vertex_id), vertex.max_parallelism)
+
+    def rescale(self, graph: ExecutionGraph) -> None:
+        """Takes over the parallelism of all vertices of the graph."""
+        self._vertices = [
+            replace(vertex, parallelism=graph.job_vertices[JobVertexID(vertex.vertex_id)].parallelism)
+            for vertex in self._vertices
+        ]
 
     def assign(self, checkpoint: CompletedCheckpoint) -> StateAssignment:
         """Raises: StateRestoreError if the checkpoint was taken by an earlier JobMaster and does not fit."""
@@ -186,6 +193,12 @@ class JobCheckpoints:
     def structure_changed(self) -> None:
         """Handles new subtasks in the graph."""
         self._view.structure_changed()
+
+    def rescaled(self) -> None:
+        """Handles another parallelism of vertices: the next restored state is divided anew."""
+        self._assigner.rescale(self._graph)
+        self._view.structure_changed()
+        self._restore = FROM_THE_BEGINNING
 
     def restore(self) -> Restore:
         """Returns the state for tasks that are about to be deployed. Call it only if `may_restore` is true."""

@@ -171,6 +171,10 @@ class SlotSharingExecutionSlotAllocator:
                 return _ordered(shared)
         return []
 
+    def lose(self, allocation_id: AllocationID) -> list[ExecutionVertexID]:
+        """Handles a lost slot. Returns its users, which the scheduler fails and so releases."""
+        return self.users_of_slot(allocation_id)
+
     @property
     def allocations(self) -> frozenset[AllocationID]:
         """The allocation ids of the slots in use."""

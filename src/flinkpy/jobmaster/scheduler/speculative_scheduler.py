@@ -26,7 +26,7 @@ from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVe
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
-from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler, SchedulerOptions
+from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 from flinkpy.jobmaster.scheduler.slot_allocator import Released, SlotSharingExecutionSlotAllocator
 from flinkpy.jobmaster.scheduler.slow_task_detector import slow_tasks
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotRequest
@@ -349,11 +349,6 @@ class SpeculativeScheduler(DefaultScheduler):
             return None, None
         found = (execution for execution in vertex.speculative if execution.attempt_id == attempt_id)
         return vertex, next(found, None)
-
-
-def scheduler_class(options: SchedulerOptions) -> type[DefaultScheduler]:
-    """Returns the scheduler class for these options."""
-    return SpeculativeScheduler if options.speculative.is_enabled else DefaultScheduler
 
 
 def _may_run_twice(vertex: ExecutionJobVertex) -> bool:
