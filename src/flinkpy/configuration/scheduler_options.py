@@ -52,7 +52,8 @@ EXECUTING_STABILIZATION_TIMEOUT = duration_option(
 RESCALE_MAX_CHECKPOINT_FAILURES = int_option(
     "jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures",
     2,
-    "A running job changes its parallelism right after a completed checkpoint, or after so many failed ones in a row.",
+    "A running job changes its parallelism right after a completed checkpoint, or after this number of failed ones in "
+    "a row.",
     minimum=1,
 )
 RESCALE_MAX_DELAY = duration_option(
@@ -65,12 +66,6 @@ PREFER_MINIMAL_TASKMANAGERS = bool_option(
     "jobmanager.adaptive-scheduler.prefer-minimal-taskmanagers",
     True,
     "Use the slots of as few TaskExecutors as possible, so that the others can be released.",
-)
-RESCALE_HISTORY_SIZE = int_option(
-    "web.adaptive-scheduler.rescale-history.size",
-    0,
-    "Number of changes of the parallelism that a job with the scheduler `Adaptive` keeps for `/jobs/:jobid/rescales`. "
-    "0 or less: none.",
 )
 PARALLELISM_OVERRIDES = map_option(
     "pipeline.jobvertex-parallelism-overrides",

@@ -77,6 +77,7 @@ from flinkpy.dispatcher.job_archive import (
 from flinkpy.dispatcher.job_operations import JobOperations
 from flinkpy.dispatcher.log_inquiries import LogInquiries
 from flinkpy.dispatcher.options import DispatcherOptions
+from flinkpy.dispatcher.parallelism_overrides import apply_parallelism_overrides
 from flinkpy.dispatcher.running_jobs import JobStatusWatchers, RunningJob, RunningJobs, not_stored
 from flinkpy.dispatcher.submission_trace import trace_submission
 from flinkpy.graph.validation import validate_job_graph
@@ -132,12 +133,13 @@ class Dispatcher(RpcEndpoint):
         self._options = options
         self._id = dispatcher_id
         self._services = services
+        self._configuration = dict(configuration or {})
         self.jobs = RunningJobs(
             self,
             options=options,
             services=services,
             dispatcher_id=str(dispatcher_id),
-            configuration=dict(configuration or {}),
+            configuration=self._configuration,
         )
         #: Jobs that are being stored, each with the answers of callers that repeated the submission meanwhile.
         self._submitting: dict[JobID, list[asyncio.Future[pb.SubmitJobResponse]]] = {}
@@ -219,6 +221,7 @@ class Dispatcher(RpcEndpoint):
         check_submission(
             graph, caller_version=caller_version, cluster_version=__version__, cluster_python=CLUSTER_PYTHON
         )
+        apply_parallelism_overrides(graph, self._configuration)
         if graph.ByteSize() > MAX_GRAPH_BYTES:
             raise JobSubmissionError(
                 f"the JobGraph of '{graph.name}' has {graph.ByteSize()} bytes; the maximum is {MAX_GRAPH_BYTES}. "

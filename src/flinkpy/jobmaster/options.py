@@ -143,7 +143,6 @@ def adaptive_scheduler_options(configuration: AnyConfiguration) -> AdaptiveSched
         rescale_max_checkpoint_failures=max_failures,
         rescale_max_delay_ms=max_delay_ms,
         prefers_minimal_task_managers=read_option(configuration, scheduler_options.PREFER_MINIMAL_TASKMANAGERS),
-        rescale_history_size=max(0, read_option(configuration, scheduler_options.RESCALE_HISTORY_SIZE)),
     )
 
 

@@ -106,7 +106,7 @@ class SlotSharingSlotAllocator(SlotSharingExecutionSlotAllocator):
         return sum(1 for held in self._held.values() if held.users)
 
     def request(self, count: int) -> list[SlotRequest]:
-        """Returns requests for so many further slots."""
+        """Returns requests for `count` further slots."""
         requests = []
         for _ in range(count):
             requests.append(SlotRequest(self._next_request_id))
@@ -115,7 +115,7 @@ class SlotSharingSlotAllocator(SlotSharingExecutionSlotAllocator):
         return requests
 
     def withdraw(self, count: int) -> Released:
-        """Gives up so many slots: first those that are only requested, then held ones without users."""
+        """Gives up `count` slots: first those that are only requested, then held ones without users."""
         cancelled = list(self._waiting)[::-1][:count]
         for request_id in cancelled:
             del self._waiting[request_id]

@@ -33,7 +33,7 @@ class Phase(enum.Enum):
 
 
 class TransitionContext(Protocol):
-    """What the manager asks the state that it works for."""
+    """The state that the manager works for."""
 
     def has_desired_resources(self) -> bool: ...
 

@@ -37,7 +37,6 @@ class AdaptiveSchedulerOptions:
     Attributes:
         resource_wait_timeout_ms: None: the job waits for slots without end.
         rescale_max_delay_ms: how long a rescale waits for a completed checkpoint.
-        rescale_history_size: 0: no history.
     """
 
     is_enabled: bool = False
@@ -49,11 +48,10 @@ class AdaptiveSchedulerOptions:
     rescale_max_checkpoint_failures: int = 2
     rescale_max_delay_ms: int = 0
     prefers_minimal_task_managers: bool = True
-    rescale_history_size: int = 0
 
 
 class Context(Protocol):
-    """What the states ask and tell the scheduler."""
+    """The scheduler, as its states see it."""
 
     adaptive_options: AdaptiveSchedulerOptions
 
