@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
+from flinkpy.common.c_allocator import keep_freed_memory, return_free_memory
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.cpu_scheduling import raise_niceness
 from flinkpy.common.errors import ConfigurationError, ErrorDomain, FlinkError
@@ -119,7 +120,7 @@ async def run_taskexecutor(
             options,
             on_fatal=on_fatal,
             metrics=metrics.registry,
-            collect_garbage=None if host.is_shared else gc.collect,
+            collect_garbage=None if host.is_shared else _free_memory,
             on_renewal=lambda: _end(ended, RENEWED, "restarts"),
             resource_managers=services.resource_manager_retrieval(),
         )
@@ -162,9 +163,10 @@ async def run_taskexecutor(
 
 
 def _prepare_process(options: TaskExecutorOptions) -> None:
-    """Sets what functions of users find in a process of a TaskExecutor."""
+    """Sets what tasks find in a process of a TaskExecutor."""
     sys.setswitchinterval(options.switch_interval_ms / 1000)
     raise_niceness(options.niceness)
+    keep_freed_memory()
     # As in PyFlink, this variable tells functions which interpreter runs them.
     os.environ["python"] = sys.executable  # noqa: SIM112  the name is PyFlink's
     # Output of user code appears at once, also if standard output is a file or a pipe.
@@ -176,6 +178,11 @@ async def _preload(task_executor: TaskExecutor) -> None:
     await asyncio.to_thread(preload)
     # This runs on the main thread, so that no job can arrive between the check and the answer.
     tune_garbage_collector(freezes=task_executor.service.jobs.is_unused)
+
+
+def _free_memory() -> None:
+    gc.collect()
+    return_free_memory()
 
 
 def _network(
