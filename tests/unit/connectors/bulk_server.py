@@ -26,10 +26,21 @@ class BulkServer(ThreadingHTTPServer):
         self.answers: list[int] = []
         self.refusals: dict[str, list[int]] = {}
         self.types: set[str | None] = set()
+        self._may_answer = threading.Event()
+        self._may_answer.set()
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.server_port}"
+
+    def hold(self) -> threading.Event:
+        """Lets requests wait until the returned event is set."""
+        self._may_answer.clear()
+        return self._may_answer
+
+    def wait_until_released(self) -> None:
+        """Waits while requests are held. Thread: that of a request."""
+        self._may_answer.wait()
 
     def act(self, kind: str, meta: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         """Executes one action. Returns its outcome."""
@@ -65,6 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
         assert text.endswith("\n"), "the last line of a bulk request ends with a newline"
         lines = iter(text.splitlines())
         cluster = self.server
+        cluster.wait_until_released()
         status = cluster.answers.pop(0) if cluster.answers else 200
         items = []
         for line in lines:

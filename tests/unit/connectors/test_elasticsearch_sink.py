@@ -97,10 +97,12 @@ def test_rows_with_names_and_values_that_json_lacks_become_documents(cluster: Bu
 def test_request_is_sent_at_the_limit_of_actions_or_bytes(cluster: BulkServer) -> None:
     with writing(builder(cluster).set_bulk_flush_max_actions(2).build()) as writer:
         writer.write(Batch([ADA, LUNA, ADA]))
+        writer._worker.wait_until_done()
     assert [number for _, _, number in cluster.requests] == [2]
     sink = builder(cluster).set_bulk_flush_max_actions(-1).set_bulk_flush_max_size_mb(1).build()
     with writing(sink) as writer:
         writer.write(Batch([{"id": str(number), "text": "x" * 300_000} for number in range(5)]))
+        writer._worker.wait_until_done()
     assert [number for _, _, number in cluster.requests] == [2, 4]
 
 
@@ -111,6 +113,7 @@ def test_buffered_actions_are_sent_after_the_interval(cluster: BulkServer) -> No
         ((delay_ms, action),) = context.timers
         assert delay_ms == 70
         action(0)
+        writer._worker.wait_until_done()
         assert set(cluster.documents) == {("users", "1")}
 
 
@@ -161,6 +164,26 @@ def test_a_document_that_does_not_fit_is_named_and_not_tried_again(cluster: Bulk
         writer.write(Batch([ADA, LUNA]))
         writer.flush(True)
     assert len(cluster.requests) == 1
+
+
+def test_the_task_goes_on_while_a_request_is_sent(cluster: BulkServer) -> None:
+    answer = cluster.hold()
+    with writing(builder(cluster).set_bulk_flush_max_actions(1).build()) as writer:
+        writer.write(Batch([ADA]))
+        writer.write(Batch([LUNA]))
+        assert cluster.documents == {}
+        answer.set()
+        writer.flush(True)
+        assert len(cluster.documents) == 2
+
+
+def test_an_error_of_a_request_reaches_a_later_one_and_stops_the_rest(cluster: BulkServer) -> None:
+    cluster.refusals["1"] = [400]
+    with writing(builder(cluster).set_bulk_flush_max_actions(1).build()) as writer:
+        with pytest.raises(ElasticsearchError, match="document '1': 400"):
+            for _ in range(5):
+                writer.write(Batch([ADA]))
+        assert len(cluster.requests) == 1
 
 
 def test_next_host_is_used_when_one_does_not_answer(cluster: BulkServer) -> None:

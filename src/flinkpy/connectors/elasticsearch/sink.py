@@ -14,12 +14,14 @@ import logging
 import threading
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol
 
 from flinkpy.common.errors import ElasticsearchError, TypeMismatchError
 from flinkpy.common.types import Row
 from flinkpy.connector_api.sink import SendMetrics, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.elasticsearch.bulk_client import RETRYABLE, Action, BulkClient, ConnectionSettings, Refusal
+from flinkpy.connectors.ordered_worker import OrderedWorker
 from flinkpy.records.batch import Batch
 
 _logger = logging.getLogger(__name__)
@@ -191,7 +193,10 @@ class ElasticsearchSink(SinkBase):
 
 
 class ElasticsearchWriter(SinkWriter):
-    """Collects actions and sends them in bulk requests. Thread: task thread."""
+    """Collects actions, and sends them in bulk requests in their order while the task goes on.
+
+    Thread: task thread. Requests and their retries belong to the thread of an OrderedWorker.
+    """
 
     def __init__(self, context: WriterContext, sink: ElasticsearchSink) -> None:
         self._context = context
@@ -202,8 +207,9 @@ class ElasticsearchWriter(SinkWriter):
         self._actions: list[Action] = []
         self._size = 0
         self._max_bytes = sink.bulk.max_size_mb << 20 if sink.bulk.max_size_mb > 0 else None
-        #: Never set. The writer waits on it between two tries.
-        self._pause = threading.Event()
+        self._worker = OrderedWorker("elasticsearch-writer")
+        #: Set when the writer is closed. The worker waits on it between two tries.
+        self._closed = threading.Event()
         if sink.bulk.interval_ms > 0:
             context.schedule_after(sink.bulk.interval_ms, self._on_interval)
 
@@ -213,22 +219,32 @@ class ElasticsearchWriter(SinkWriter):
             self._actions.append(action)
             self._size += len(action.lines)
             if len(self._actions) == max_actions or (max_bytes is not None and self._size >= max_bytes):
-                self._send()
+                self._submit()
 
     def flush(self, end_of_input: bool) -> None:
         if end_of_input or self._sink.flushes_on_checkpoint:
-            self._send()
+            self._submit()
+            self._worker.wait_until_done()
 
     def close(self) -> None:
-        self._client.close()
+        self._closed.set()
+        self._worker.close(self._client.close)
 
     def _on_interval(self, _: int) -> None:
-        self._send()
+        self._submit()
         self._context.schedule_after(self._bulk.interval_ms, self._on_interval)
 
-    def _send(self) -> None:
-        """Sends all collected actions. Raises: ElasticsearchError after the last try, or if a retry cannot help."""
+    def _submit(self) -> None:
+        """Lets the worker send all collected actions. Raises: the error of an earlier request."""
         actions, self._actions, self._size = self._actions, [], 0
+        if actions:
+            self._worker.submit(partial(self._send, actions))
+
+    def _send(self, actions: list[Action]) -> None:
+        """Sends actions until none is refused. Thread: the worker's.
+
+        Raises: ElasticsearchError after the last try, if a retry cannot help, or if the writer is closed meanwhile.
+        """
         retry = 0
         while actions:
             began_ms = self._context.current_processing_time()
@@ -242,7 +258,8 @@ class ElasticsearchWriter(SinkWriter):
                 _logger.warning("dropped %d actions that were refused: %s", len(given_up), _error(given_up[0]))
             if again:
                 _logger.warning("Elasticsearch refused %d of %d actions: %s", len(again), len(actions), again[0])
-                self._pause.wait(self._pause_s(again, retry))
+                if self._closed.wait(self._pause_s(again, retry)):
+                    raise _error(again[0])
                 retry += 1
             actions = [refusal.action for refusal in again]
 
