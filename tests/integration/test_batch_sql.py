@@ -74,6 +74,14 @@ def test_operators_send_final_rows_only(shared_cluster: RunningCluster) -> None:
     assert rows(tables, joined) == [(2, None), (3, None), (4, None)]
     best = "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS n FROM items) WHERE n = 1"
     assert sorted(rows(tables, f"{best} AND k IS NOT NULL")) == [("a", 5), ("b", 7)]
+    times = "(1, '3.000002'), (2, '3.000001'), (3, '1'), (4, '9')"
+    pattern = (
+        "MATCH_RECOGNIZE (ORDER BY ts MEASURES A.id AS a, B.id AS b AFTER MATCH SKIP TO NEXT ROW PATTERN (A B) "
+        "WITHIN INTERVAL '5' SECOND DEFINE B AS B.id > 0)"
+    )
+    events = f"SELECT id, CAST('2024-01-01 00:00:0' || s AS TIMESTAMP(6)) AS ts FROM (VALUES {times}) AS e(id, s)"
+    tables.execute_sql(f"CREATE TEMPORARY VIEW events AS {events}")
+    assert rows(tables, f"SELECT * FROM events {pattern}") == [(3, 2), (2, 1)]
 
 
 def test_functions_of_python_and_the_engine_take_turns(shared_cluster: RunningCluster) -> None:

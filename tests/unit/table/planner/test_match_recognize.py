@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from flinkpy.common.errors import FlinkError
+from flinkpy.table import EnvironmentSettings, TableEnvironment
 from flinkpy.table.planner import explain
 from tests.unit.table.planner.planning import PlannerFixture
 
@@ -146,3 +147,16 @@ def test_conditions_on_the_partition_are_pushed_below(planner: PlannerFixture) -
     plan = planner.plan(f"{match()} WHERE k = 'a' AND aid > 2").splitlines()
     assert "where=[>(aid, 2)]" in plan[0]
     assert any("where=[=(k, _UTF-16LE'a'" in line for line in plan[2:])
+
+
+def test_in_batch_mode_rows_are_in_the_order_of_any_timestamp() -> None:
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    tables.execute_sql(
+        "CREATE TABLE e (id INT, k STRING, price INT, ts TIMESTAMP(6)) "
+        "WITH ('connector' = 'datagen', 'number-of-rows' = '1')"
+    )
+    assert "Match(partitionBy=[k], orderBy=[ts ASC]" in tables.explain_sql(match())
+    with pytest.raises(FlinkError, match="You must specify time point for order by as the first one"):
+        tables.explain_sql(match(order="ORDER BY price"))
+    with pytest.raises(FlinkError, match="You must specify non-empty order by"):
+        tables.explain_sql(match(order=""))

@@ -38,6 +38,7 @@ from flinkpy.table.planner.physical.accumulators import accumulator_fields, loca
 from flinkpy.table.planner.physical.async_calls import split_async_calls
 from flinkpy.table.planner.physical.emit_strategy import NO_EMIT, EmitStrategy, check_no_emit, emit_strategy
 from flinkpy.table.planner.physical.interval_joins import IntervalBounds, interval_bounds
+from flinkpy.table.planner.physical.match_orders import check_match_order
 from flinkpy.table.planner.physical.multi_joins import JoinChain, join_chain
 from flinkpy.table.planner.physical.temporal_joins import check_version_keys, versions_time
 from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
@@ -669,15 +670,9 @@ class PhysicalBuilder:
     @_build.register
     def _(self, node: rel.Match) -> ph.PhysicalNode:
         below = self.build(node.input)
-        if not self._context.is_streaming:
-            raise UnsupportedOperationError("MATCH_RECOGNIZE is supported in streaming mode only")
-        if not node.order:
-            raise TableProgramError("You must specify either rowtime or proctime for order by.")
-        first = below.row_type.fields[node.order[0].column].type
-        if not is_time_attribute(first):
-            raise TableProgramError("You must specify either rowtime or proctime for order by as the first one.")
-        if not node.order[0].ascending:
-            raise TableProgramError("Primary sort order of a streaming table must be ascending on time.")
+        is_streaming = self._context.is_streaming
+        check_match_order(node.order, below.row_type, is_streaming=is_streaming)
+        is_event_time = not is_streaming or is_rowtime(below.row_type.fields[node.order[0].column].type)
         row_type = rel.row_of(
             node.names,
             (
@@ -686,7 +681,7 @@ class PhysicalBuilder:
             ),
         )
         exchange = self._exchange(below, node.partition)
-        rest = (node.partition, node.order, node.pattern, node.definitions, node.measures, is_rowtime(first))
+        rest = (node.partition, node.order, node.pattern, node.definitions, node.measures, is_event_time)
         return ph.Match([exchange], row_type, *rest)
 
     @_build.register

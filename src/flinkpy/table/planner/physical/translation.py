@@ -31,6 +31,7 @@ from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, Updat
 from flinkpy.table.planner.hints import duration_ms
 from flinkpy.table.planner.logical.nodes import Window, row_of
 from flinkpy.table.planner.physical import nodes as ph
+from flinkpy.table.planner.physical.match_orders import complete_order
 from flinkpy.table.planner.physical.sinks import SinkTranslator, is_alone
 from flinkpy.table.planner.physical.split_local_aggregates import SplitLocalAggregate, split_local_aggregate
 from flinkpy.table.planner.physical.translation_settings import AsyncScalarSettings as AsyncScalarSettings
@@ -680,7 +681,7 @@ class Translator:
         spec = specs.MatchSpec(
             self._selector(node),
             node.partition,
-            node.order,
+            complete_order(node.order, node.input.row_type),
             node.pattern,
             node.definitions,
             tuple(value for _, value in node.measures),
