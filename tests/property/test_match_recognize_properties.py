@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from table_subtasks import BACKEND
 
 from flinkpy.cep import match_kernel
-from flinkpy.common.errors import TableProgramError
+from flinkpy.common.errors import TableProgramError, TableRuntimeError
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import MatchSpec
 from flinkpy.records.elements import MAX_WATERMARK
@@ -234,3 +234,26 @@ def test_skip_to_a_variable_without_rows_fails() -> None:
         subtasks.process([_row(0, 1, 1), _row(1, 3, 2)])
         with pytest.raises(TableProgramError, match="Could not skip to B"):
             subtasks.watermark(MAX_WATERMARK)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["12 / B.tax > 1", "12 / B.tax > A.price", "SUM(12 / B.tax) > A.price", "CAST(B.name AS INT) > A.price"],
+)
+def test_a_condition_may_have_no_value_for_a_row_that_the_pattern_does_not_try(condition: str) -> None:
+    spec = _spec(
+        "SELECT * FROM e MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.id AS a, B.id AS b "
+        f"PATTERN (A B) DEFINE A AS A.name = 'first', B AS {condition}) AS m"
+    )
+    first, second = (1, "k", 1, 0, 0.0, "first", "2024-01-01T00:00:01"), (2, "k", 1, 3, 0.0, "4", "2024-01-01T00:00:02")
+    with TableSubtasks(spec, 1, {}) as subtasks:
+        subtasks.process(_changes([list(first), list(second)]))
+        subtasks.watermark(MAX_WATERMARK)
+        assert subtasks.output == [("+I", "k", 1, 2)]
+    third = (3, "k", 1, 0, 0.0, "none", "2024-01-01T00:00:02")
+    with (
+        TableSubtasks(spec, 1, {}) as subtasks,
+        pytest.raises(TableRuntimeError, match=r"Division by zero|input string"),
+    ):
+        subtasks.process(_changes([list(first), list(third)]))
+        subtasks.watermark(MAX_WATERMARK)

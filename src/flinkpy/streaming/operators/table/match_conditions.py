@@ -15,6 +15,7 @@ Source: org.apache.flink.table.planner.codegen.MatchCodeGenerator.generateIterat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import pyarrow.compute as pc
 
 from flinkpy.cep import match_kernel
 from flinkpy.cep.condition_programs import STACK_SIZE, Op
+from flinkpy.common.errors import FlinkError
 from flinkpy.sql.functions.evaluation import compile_expressions
 from flinkpy.sql.rex import (
     ALL_ROWS,
@@ -73,6 +75,26 @@ class _UnsupportedError(Exception):
     """A part of a condition has no instruction."""
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The arguments of the loop for some rows.
+
+    Attributes:
+        kinds: int64[number of variables]: how each condition is computed for these rows.
+        masks: the answers of MASK conditions, one variable after the other.
+        programs: the code of PROGRAM conditions, with their columns.
+    """
+
+    kinds: np.ndarray
+    masks: np.ndarray
+    programs: tuple[Any, ...]
+
+    @property
+    def has_external(self) -> bool:
+        """True if a condition needs Python, and so `answer`."""
+        return bool((self.kinds == match_kernel.EXTERNAL).any())
+
+
 class MatchConditions:
     """The conditions of the variables of a pattern. Thread: task thread.
 
@@ -121,11 +143,9 @@ class MatchConditions:
         self._const_i = np.array(constants.ints or [0], dtype=np.int64)
         self._const_f = np.array(constants.floats or [0.0], dtype=np.float64)
         self._rows: pa.RecordBatch | None = None
-
-    @property
-    def has_external(self) -> bool:
-        """True if a condition needs Python, and so `answer`."""
-        return bool(self._external)
+        #: The arguments to make EXTERNAL conditions of others, and the context to open them.
+        self._arguments = (conditions, list(variables), settings)
+        self._context: Any = None
 
     @property
     def aggregates(self) -> list[AggregateCall]:
@@ -134,6 +154,7 @@ class MatchConditions:
 
     def open(self, context: Any) -> None:
         """Opens the user-defined functions. `context` is a FunctionContext."""
+        self._context = context
         for each in self._compiled():
             each.open(context)
 
@@ -144,26 +165,47 @@ class MatchConditions:
     def _compiled(self) -> list[Any]:
         return [self._masks, self._values, *self._external.values()]
 
-    def prepare(self, rows: pa.RecordBatch) -> tuple[np.ndarray, tuple[Any, ...]]:
-        """Returns the masks, one after the other, and the programs with their columns, for sorted rows."""
+    def prepare(self, rows: pa.RecordBatch) -> Prepared:
+        """Computes what conditions need of sorted rows.
+
+        A value that cannot be computed, such as 1 / 0, is an error only if the pattern looks at its row. Then the
+        conditions with such values are EXTERNAL ones for these rows, which compute one row at a time.
+        """
         self._rows = rows
         num_rows = rows.num_rows
-        masks = np.zeros(len(self.kinds) * num_rows, dtype=np.int64)
-        if self._masked:
-            for place, mask in zip(self._masked, self._masks.evaluate(rows), strict=True):
+        kinds = self.kinds
+        masks = np.zeros(len(kinds) * num_rows, dtype=np.int64)
+        try:
+            for place, mask in zip(self._masked, self._masks.evaluate(rows) if self._masked else [], strict=True):
                 true = mask.fill_null(False).to_numpy(zero_copy_only=False)
                 masks[place * num_rows : (place + 1) * num_rows] = true
+        except FlinkError:
+            kinds = self._with_external(kinds, match_kernel.MASK)
         with_nulls = rows
         if self._columns.expressions:
             missing = [pa.nulls(1, each.type) for each in rows.columns]
             table = pa.concat_arrays
             arrays = [table([column, null]) for column, null in zip(rows.columns, missing, strict=True)]
             with_nulls = pa.RecordBatch.from_arrays(arrays, names=[str(place) for place in range(len(arrays))])
-        columns = self._columns.numbers(self._values.evaluate(with_nulls) if self._columns.expressions else [])
-        programs = (self._ends, self._code, self._const_i, self._const_f, *columns, num_rows + 1)
-        return masks, programs
+        try:
+            values = self._values.evaluate(with_nulls) if self._columns.expressions else []
+        except FlinkError:
+            kinds = self._with_external(kinds, match_kernel.PROGRAM)
+            values = [pa.nulls(num_rows + 1, arrow_type_of(each.type)) for each in self._columns.expressions]
+        columns = self._columns.numbers(values)
+        return Prepared(kinds, masks, (self._ends, self._code, self._const_i, self._const_f, *columns, num_rows + 1))
 
-    def can_begin(self, transitions: Sequence[tuple[int | None, Sequence[int]]], masks: np.ndarray) -> np.ndarray:
+    def _with_external(self, kinds: np.ndarray, kind: int) -> np.ndarray:
+        """Returns the kinds, with EXTERNAL for all conditions of one kind."""
+        conditions, variables, settings = self._arguments
+        for place in np.flatnonzero(self.kinds == kind):
+            if place not in self._external:
+                made = PatternValues([conditions[variables[place]]], variables, settings)
+                made.open(self._context)
+                self._external[int(place)] = made
+        return np.where(kinds == kind, match_kernel.EXTERNAL, kinds)
+
+    def can_begin(self, transitions: Sequence[tuple[int | None, Sequence[int]]], prepared: Prepared) -> np.ndarray:
         """Returns bool[n]: False for rows with which no match can begin.
 
         Args:
@@ -175,8 +217,8 @@ class MatchConditions:
         for accepts, rejects in transitions:
             possible = np.ones(num_rows, dtype=bool)
             for variable, wanted in [(accepts, True), *((each, False) for each in rejects)]:
-                if variable is not None and self.kinds[variable] == match_kernel.MASK:
-                    mask = masks[variable * num_rows : (variable + 1) * num_rows] != 0
+                if variable is not None and prepared.kinds[variable] == match_kernel.MASK:
+                    mask = prepared.masks[variable * num_rows : (variable + 1) * num_rows] != 0
                     possible &= mask if wanted else ~mask
             found |= possible
         return found

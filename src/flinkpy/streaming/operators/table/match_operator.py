@@ -92,11 +92,8 @@ class MatchOperator(KeyedStateOperator):
         self._measures = PatternValues(spec.measures, names, spec.settings)
         self.function = UserAggregates([*self._conditions.aggregates, *self._measures.aggregates])
         self._window_ms = spec.pattern.within_ms or 0
-        self._advance = (
-            match_kernel.python_kernel(self._conditions.answer)
-            if self._conditions.has_external
-            else match_kernel.match_kernel()
-        )
+        self._advance = match_kernel.match_kernel()
+        self._advance_asking = match_kernel.python_kernel(self._conditions.answer)
         self._rows: RowTable
         self._partials: RowTable
         #: The rows that wait for the watermark.
@@ -236,12 +233,13 @@ class MatchOperator(KeyedStateOperator):
         columns = pa.RecordBatch.from_arrays(table.take(rows), schema=self._schema)
         ends = np.searchsorted(key_of_row, np.arange(len(slots)), side="right")
         begins = np.append(0, ends[:-1])
-        masks, programs = self._conditions.prepare(columns)
-        can_begin = self._conditions.can_begin(self._automaton.first_takes, masks)
+        prepared = self._conditions.prepare(columns)
+        can_begin = self._conditions.can_begin(self._automaton.first_takes, prepared)
+        advance = self._advance_asking if prepared.has_external else self._advance
         first_rows = pa.array(begins)
         keys = [column.take(first_rows) for column in table.layout.key_columns(columns.columns)]
         stored, partial_ends, partials, counts = self._stored_partials(keys, begins)
-        status, failed, found, matches, match_counts, num_left, left, left_counts, left_ends = self._advance(
+        status, failed, found, matches, match_counts, num_left, left, left_counts, left_ends = advance(
             ends,
             first_new,
             times,
@@ -249,9 +247,9 @@ class MatchOperator(KeyedStateOperator):
             self._automaton.arrays,
             self._automaton.start,
             len(self._counts),
-            self._conditions.kinds,
-            masks,
-            programs,
+            prepared.kinds,
+            prepared.masks,
+            prepared.programs,
             partial_ends,
             partials,
             counts,

@@ -82,17 +82,16 @@ class PatternValues:
         self._parts: list[RexNode] = []
         inner = [rewrite(each, self._place) for each in expressions]
         self._values = compile_expressions(inner, settings)
-        self._arguments: list[RexNode] = []
         self._calls: dict[int, AggregateCall] = {}
+        #: By part, the arguments of an aggregate.
+        self._arguments: dict[int, Any] = {}
         for place, part in enumerate(self._parts):
             if isinstance(part, PatternAggregate):
-                first = len(self._arguments)
-                self._arguments += part.arguments
-                arguments = tuple(range(first, len(self._arguments)))
+                arguments = tuple(range(len(part.arguments)))
                 self._calls[place] = AggregateCall(
                     part.function, arguments, part.type, f"${place}", user_function=part.user_function
                 )
-        self._columns = compile_expressions(self._arguments, settings)
+                self._arguments[place] = compile_expressions(part.arguments, settings)
 
     def _place(self, node: RexNode) -> RexNode | None:
         is_time = isinstance(node, RexCall) and node.function in MATCH_TIMES
@@ -109,28 +108,21 @@ class PatternValues:
 
     def open(self, context: Any) -> None:
         """Opens the user-defined functions. `context` is a FunctionContext."""
-        self._values.open(context)
-        self._columns.open(context)
+        for each in (self._values, *self._arguments.values()):
+            each.open(context)
 
     def close(self) -> None:
-        self._values.close()
-        self._columns.close()
+        for each in (self._values, *self._arguments.values()):
+            each.close()
 
     def evaluate(self, rows: pa.RecordBatch, matches: MatchRows) -> list[pa.Array]:
         """Returns one column with m values per expression."""
-        arguments: pa.RecordBatch | None = None
-        if self._calls:
-            arrays = self._columns.evaluate(rows)
-            names = [str(place) for place in range(len(arrays))]
-            arguments = pa.RecordBatch.from_arrays(arrays, names) if arrays else rows
-        values = [self._value(place, part, rows, arguments, matches) for place, part in enumerate(self._parts)]
+        values = [self._value(place, part, rows, matches) for place, part in enumerate(self._parts)]
         if not values:
             values = [pa.nulls(len(matches.starts))]
         return self._values.evaluate(pa.RecordBatch.from_arrays(values, [str(place) for place in range(len(values))]))
 
-    def _value(
-        self, place: int, part: RexNode, rows: pa.RecordBatch, arguments: pa.RecordBatch | None, matches: MatchRows
-    ) -> pa.Array:
+    def _value(self, place: int, part: RexNode, rows: pa.RecordBatch, matches: MatchRows) -> pa.Array:
         if isinstance(part, RexCall):
             times = matches.rowtimes
             if part.function == "MATCH_PROCTIME":
@@ -141,10 +133,25 @@ class PatternValues:
         if isinstance(part, PatternNavigation):
             assert isinstance(part.column, InputRef)
             return take_or_null(rows.column(part.column.index), matches.places_of(variable, part.is_first, part.offset))
-        assert arguments is not None
-        begins, lengths = matches.range_of(variable)
-        if matches.has_row(variable):
-            own = np.append(np.arange(begins[0], begins[0] + lengths[0]), matches.row)
-            arguments = arguments.take(pa.array(own))
-            begins, lengths = np.zeros(1, dtype=np.int64), np.array([len(own)])
-        return frame_results(self._calls[place], arguments, begins, begins + lengths)
+        places, begins, ends = _rows_of(matches, variable, rows.num_rows)
+        # Arguments are computed for the rows of the variable only: for another row they may have no value.
+        taken = rows.take(pa.array(places))
+        arrays = self._arguments[place].evaluate(taken)
+        names = [str(each) for each in range(len(arrays))]
+        arguments = pa.RecordBatch.from_arrays(arrays, names) if arrays else taken
+        return frame_results(self._calls[place], arguments, begins, ends)
+
+
+def _rows_of(matches: MatchRows, variable: int | None, num_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns int64[k]: the places of the rows of a variable in any match; int64[m], int64[m]: where they begin and
+    end among these, by match."""
+    begins, lengths = matches.range_of(variable)
+    if matches.has_row(variable):
+        places = np.append(np.arange(begins[0], begins[0] + lengths[0]), matches.row)
+        return places, np.zeros(1, dtype=np.int64), np.array([len(places)])
+    changes = np.zeros(num_rows + 1, dtype=np.int64)
+    np.add.at(changes, begins, 1)
+    np.add.at(changes, begins + lengths, -1)
+    is_used = np.cumsum(changes) > 0
+    first: np.ndarray = (np.cumsum(is_used) - is_used)[begins]
+    return np.flatnonzero(is_used), first, first + lengths
