@@ -90,6 +90,10 @@ class FakeResourceManager:
             self._wanted = sum(requirement.num_slots for requirement in request.requirements)
         return ACK
 
+    def request_task_manager_info(self, request: Any, context: Any) -> Any:
+        """Its TaskExecutors give up their tasks with their JobMaster, so there are none to continue."""
+        return resourcemanager_pb2.TaskManagerInfoResponse()
+
     def heartbeat_from_job_master(self, request: Any, context: Any) -> Any:
         return resourcemanager_pb2.ResourceManagerHeartbeatResponse(registered=self._job_master is not None)
 

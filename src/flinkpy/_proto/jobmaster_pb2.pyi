@@ -121,18 +121,20 @@ class UpdateTaskExecutionStatesRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., updates: _Optional[_Iterable[_Union[TaskExecutionStateUpdate, _Mapping]]] = ...) -> None: ...
 
 class OperatorEvent(_message.Message):
-    __slots__ = ("operator_id", "execution_attempt_id", "subtask_index", "payload_pickle", "sequence_number")
+    __slots__ = ("operator_id", "execution_attempt_id", "subtask_index", "payload_pickle", "sequence_number", "is_kept")
     OPERATOR_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
     SUBTASK_INDEX_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_PICKLE_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    IS_KEPT_FIELD_NUMBER: _ClassVar[int]
     operator_id: str
     execution_attempt_id: str
     subtask_index: int
     payload_pickle: bytes
     sequence_number: int
-    def __init__(self, operator_id: _Optional[str] = ..., execution_attempt_id: _Optional[str] = ..., subtask_index: _Optional[int] = ..., payload_pickle: _Optional[bytes] = ..., sequence_number: _Optional[int] = ...) -> None: ...
+    is_kept: bool
+    def __init__(self, operator_id: _Optional[str] = ..., execution_attempt_id: _Optional[str] = ..., subtask_index: _Optional[int] = ..., payload_pickle: _Optional[bytes] = ..., sequence_number: _Optional[int] = ..., is_kept: _Optional[bool] = ...) -> None: ...
 
 class OperatorEventsToCoordinator(_message.Message):
     __slots__ = ("job_id", "events")

@@ -39,7 +39,7 @@ class ResourceRequirement(_message.Message):
     def __init__(self, num_slots: _Optional[int] = ..., resource_profile: _Optional[str] = ...) -> None: ...
 
 class ResourceRequirements(_message.Message):
-    __slots__ = ("job_id", "job_master_id", "job_master_address", "requirements", "sequence_number", "blocked_resource_ids", "num_slots_at_once")
+    __slots__ = ("job_id", "job_master_id", "job_master_address", "requirements", "sequence_number", "blocked_resource_ids", "num_slots_at_once", "adopted_allocation_ids")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_MASTER_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_MASTER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class ResourceRequirements(_message.Message):
     SEQUENCE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_RESOURCE_IDS_FIELD_NUMBER: _ClassVar[int]
     NUM_SLOTS_AT_ONCE_FIELD_NUMBER: _ClassVar[int]
+    ADOPTED_ALLOCATION_IDS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     job_master_id: str
     job_master_address: str
@@ -54,7 +55,8 @@ class ResourceRequirements(_message.Message):
     sequence_number: int
     blocked_resource_ids: _containers.RepeatedScalarFieldContainer[str]
     num_slots_at_once: int
-    def __init__(self, job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ..., job_master_address: _Optional[str] = ..., requirements: _Optional[_Iterable[_Union[ResourceRequirement, _Mapping]]] = ..., sequence_number: _Optional[int] = ..., blocked_resource_ids: _Optional[_Iterable[str]] = ..., num_slots_at_once: _Optional[int] = ...) -> None: ...
+    adopted_allocation_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ..., job_master_address: _Optional[str] = ..., requirements: _Optional[_Iterable[_Union[ResourceRequirement, _Mapping]]] = ..., sequence_number: _Optional[int] = ..., blocked_resource_ids: _Optional[_Iterable[str]] = ..., num_slots_at_once: _Optional[int] = ..., adopted_allocation_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SlotStatus(_message.Message):
     __slots__ = ("slot_index", "allocation_id", "job_id", "num_tasks")

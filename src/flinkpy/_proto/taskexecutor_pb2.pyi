@@ -49,6 +49,70 @@ class ConnectJobMasterResponse(_message.Message):
     held_result_partition_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, held_result_partition_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class TaskReportRequest(_message.Message):
+    __slots__ = ("job_id", "job_master_id")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_MASTER_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    job_master_id: str
+    def __init__(self, job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ...) -> None: ...
+
+class KeptOperatorEvent(_message.Message):
+    __slots__ = ("operator_id", "payload_pickle", "after_checkpoint_id")
+    OPERATOR_ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_PICKLE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+    operator_id: str
+    payload_pickle: bytes
+    after_checkpoint_id: int
+    def __init__(self, operator_id: _Optional[str] = ..., payload_pickle: _Optional[bytes] = ..., after_checkpoint_id: _Optional[int] = ...) -> None: ...
+
+class ReportedTask(_message.Message):
+    __slots__ = ("execution_attempt_id", "allocation_id", "slot_index", "state", "consumed_partition_ids", "events", "events_since", "obstacle")
+    EXECUTION_ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CONSUMED_PARTITION_IDS_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_SINCE_FIELD_NUMBER: _ClassVar[int]
+    OBSTACLE_FIELD_NUMBER: _ClassVar[int]
+    execution_attempt_id: str
+    allocation_id: str
+    slot_index: int
+    state: _common_pb2.ExecutionState
+    consumed_partition_ids: _containers.RepeatedScalarFieldContainer[str]
+    events: _containers.RepeatedCompositeFieldContainer[KeptOperatorEvent]
+    events_since: int
+    obstacle: str
+    def __init__(self, execution_attempt_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., slot_index: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., consumed_partition_ids: _Optional[_Iterable[str]] = ..., events: _Optional[_Iterable[_Union[KeptOperatorEvent, _Mapping]]] = ..., events_since: _Optional[int] = ..., obstacle: _Optional[str] = ...) -> None: ...
+
+class TaskReport(_message.Message):
+    __slots__ = ("resource_id", "data_address", "tasks")
+    RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    resource_id: str
+    data_address: str
+    tasks: _containers.RepeatedCompositeFieldContainer[ReportedTask]
+    def __init__(self, resource_id: _Optional[str] = ..., data_address: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[ReportedTask, _Mapping]]] = ...) -> None: ...
+
+class AdoptTasksRequest(_message.Message):
+    __slots__ = ("job_id", "job_master_id", "job_master_address", "execution_attempt_ids", "completed_checkpoint_id", "aborted_checkpoint_ids")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_MASTER_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_MASTER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ATTEMPT_IDS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_CHECKPOINT_IDS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    job_master_id: str
+    job_master_address: str
+    execution_attempt_ids: _containers.RepeatedScalarFieldContainer[str]
+    completed_checkpoint_id: int
+    aborted_checkpoint_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ..., job_master_address: _Optional[str] = ..., execution_attempt_ids: _Optional[_Iterable[str]] = ..., completed_checkpoint_id: _Optional[int] = ..., aborted_checkpoint_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class RenewRequest(_message.Message):
     __slots__ = ("resource_manager_id",)
     RESOURCE_MANAGER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -119,6 +119,20 @@ JOB_MASTER_ADOPTION_TIMEOUT = duration_option(
     "JobMaster, waits for the leading JobMaster of the job to report before it starts another one.",
     minimum_ms=1,
 )
+TASK_ADOPTION_TIMEOUT = duration_option(
+    "jobmaster.task-adoption.timeout",
+    "30 s",
+    "How long the tasks of a streaming job go on when its JobMaster is lost. Within this time another JobMaster can "
+    "continue them without a restore. 0: the tasks fail at once. The value of the TaskExecutor counts, unless the job "
+    "has one.",
+)
+TASK_ADOPTION_REPORT_TIMEOUT = duration_option(
+    "jobmaster.task-adoption.report-timeout",
+    "2 s",
+    "How long a JobMaster that replaces a lost one waits for the reports of all running tasks before it restores the "
+    "last checkpoint.",
+    minimum_ms=1,
+)
 JOB_STORE_CACHE_SIZE = int_option(
     "jobstore.cache-size", 52_428_800, "Maximum number of bytes of finished jobs' details to keep in memory.", minimum=0
 )

@@ -114,6 +114,26 @@ class RecoverableCoordinator(Protocol):
         ...
 
 
+@runtime_checkable
+class AdoptingCoordinator(Protocol):
+    """A coordinator that can continue subtasks which a coordinator of a lost JobMaster has started."""
+
+    def why_not_adopt(self, events: list[Any]) -> str:
+        """Returns why it cannot continue a subtask that got these events after the restored checkpoint. Empty: it can.
+
+        Called before `start`.
+        """
+        ...
+
+    def adopt_subtask(self, subtask_index: int, events: list[Any]) -> None:
+        """Continues a subtask. Called before `start` and after `reset_to_checkpoint`; `subtask_ready` follows `start`.
+
+        Args:
+            events: the kept events that the subtask got after the restored checkpoint, in order.
+        """
+        ...
+
+
 class OperatorCoordinatorProvider(Protocol):
     """Creates a coordinator in the JobMaster. Pickled into the JobGraph."""
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from flinkpy.common.errors import UnsupportedOperationError
 
@@ -403,15 +403,19 @@ class SourceBase(ABC):
 
 
 # Events between SourceOperator (task) and SourceCoordinator (JobMaster).
+#
+# `is_repeated_on_request`: a reader sends the event again when it gets RegisterAgain, or sends it regularly.
+# `is_kept` False: the next JobMaster need not know that the event was sent. All others are kept (`TaskLedger`).
 @dataclass(frozen=True, slots=True)
 class ReaderRegistered:
+    is_repeated_on_request: ClassVar[bool] = True
     #: The checkpoint that the attempt of the reader restores; None: it starts from the beginning.
     restored_checkpoint_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSplit:
-    pass
+    is_repeated_on_request: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +425,17 @@ class AddSplits:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    pass
+    is_kept: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterAgain:
+    """Asks a running reader to register, and to request a split if it waits for one.
+
+    A new JobMaster has continued its task.
+    """
+
+    is_kept: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from flinkpy.connector_api.source import (
     AddSplits,
     NoMoreSplits,
     ReaderRegistered,
+    RegisterAgain,
     RequestSplit,
     SourceBase,
     SourceEvent,
@@ -73,6 +74,8 @@ class _Subtask:
     reset_up_to: int = -1
     is_registered: bool = False
     is_ready: bool = False
+    #: True if a former JobMaster has started the attempt, whose reader must register here.
+    is_adopted: bool = False
     #: The events that wait until the reader has registered and the attempt is ready, in order.
     pending: list[Any] = field(default_factory=list)
     #: Splits that were sent since the reader last requested one. It requests one when it has read all it had.
@@ -160,7 +163,7 @@ class SourceCoordinator:
     def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
         subtask = self._subtask(subtask_index)
         subtask.reset_up_to = max(subtask.reset_up_to, subtask.attempt)
-        subtask.is_ready = False
+        subtask.is_ready = subtask.is_adopted = False
         self._give_back(subtask_index, subtask, checkpoint_id or 0)
 
     def checkpoint(self, checkpoint_id: int) -> bytes | None:
@@ -204,9 +207,19 @@ class SourceCoordinator:
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self._call_enumerator("notify_checkpoint_aborted", checkpoint_id)
 
+    def why_not_adopt(self, events: list[Any]) -> str:
+        return "splits were assigned after the last checkpoint" if events else ""
+
+    def adopt_subtask(self, subtask_index: int, events: list[Any]) -> None:
+        self._subtask(subtask_index).is_adopted = True
+
     def subtask_ready(self, subtask_index: int) -> None:
         subtask = self._subtask(subtask_index)
         subtask.is_ready = True
+        if subtask.is_adopted:
+            # Its events to the former JobMaster may be lost.
+            subtask.is_adopted = False
+            self._context.send_event(subtask_index, RegisterAgain())
         self._send_pending(subtask_index, subtask)
 
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: bytes | None) -> None:
@@ -215,7 +228,7 @@ class SourceCoordinator:
         self._close_enumerator()
         for subtask in self._subtasks.values():
             subtask.reset_up_to = max(subtask.reset_up_to, subtask.attempt)
-            subtask.is_registered = subtask.is_ready = False
+            subtask.is_registered = subtask.is_ready = subtask.is_adopted = False
             subtask.num_reading = 0
             subtask.pending.clear()
         self._num_sent = 0

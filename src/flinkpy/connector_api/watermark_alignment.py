@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 MAX_WATERMARK = (1 << 63) - 1
 
@@ -33,12 +33,16 @@ class WatermarkAlignmentParams:
 class ReportedWatermark:
     """An event to the coordinator: the watermark of a reader, or the maximum if it is idle or has finished."""
 
+    is_repeated_on_request: ClassVar[bool] = True
+
     timestamp: int
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkAlignment:
     """An event to a reader: it waits while its watermark exceeds the maximum."""
+
+    is_kept: ClassVar[bool] = False
 
     max_watermark: int
 

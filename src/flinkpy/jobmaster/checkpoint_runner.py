@@ -126,6 +126,10 @@ class CheckpointRunner:
                 return
             del self._requests[trigger_id]
 
+    def expect_leftovers(self) -> None:
+        """Looks for leftover directories after the next checkpoint: running tasks may still write to an aborted one."""
+        self._may_have_leftovers = True
+
     # Messages of tasks
 
     def acknowledge(

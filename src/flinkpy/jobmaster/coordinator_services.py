@@ -31,6 +31,8 @@ class AddressedEvent:
     attempt: ExecutionAttemptID
     operator_id: str
     payload: bytes
+    #: False if another JobMaster that continues the task need not know of the event.
+    is_kept: bool = True
 
 
 class EventValve:
@@ -102,11 +104,13 @@ class CoordinatorServices:
         """The metrics of the job and of its coordinators."""
         return self._host.metrics
 
-    def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
+    def deliver_event(
+        self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes, *, is_kept: bool = True
+    ) -> None:
         """Sends an event to the running attempt of the subtask. Drops it if there is none."""
         execution = self._host.scheduler.reachable_execution(ExecutionVertexID(job_vertex_id, subtask_index))
         if execution is not None:
-            self.valve.send(AddressedEvent(execution.attempt_id, operator_id, payload))
+            self.valve.send(AddressedEvent(execution.attempt_id, operator_id, payload, is_kept))
 
     def fail_job_globally(self, error: FlinkError) -> None:
         self._host.handle(GlobalFailure(error))
@@ -131,5 +135,6 @@ class CoordinatorServices:
                     subtask_index=event.attempt.vertex.subtask_index,
                     payload_pickle=event.payload,
                     sequence_number=execution.sent_events.next_number(),
+                    is_kept=event.is_kept,
                 )
             )

@@ -38,7 +38,7 @@ from flinkpy.graph.required_slots import runs_in_stages
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import FinalAccumulators, final_accumulators
-from flinkpy.jobmaster.checkpoint_io import CheckpointIo
+from flinkpy.jobmaster.checkpoint_io import CheckpointIo, StartingPoint
 from flinkpy.jobmaster.checkpoint_runner import LEADERSHIP_ERRORS, CheckpointRunner
 from flinkpy.jobmaster.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.diagnosis.collection import job_diagnosis, job_snapshot
@@ -57,6 +57,7 @@ from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.scheduler_factory import scheduler_class
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.jobmaster.task_adoption import TaskAdoption, has_tasks_to_adopt
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.logs.formats import ERROR_ATTRIBUTE
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
@@ -172,6 +173,18 @@ class JobMaster(RpcEndpoint):
         self._recovery = BatchJobRecoveryHandler(
             self, self.scheduler, self._coordinators, self._options.recovery, job_graph, recovery_directory
         )
+        self._adoption = TaskAdoption(
+            self,
+            environment.peers,
+            self.scheduler,
+            self._coordinators,
+            self._resource_manager,
+            self._options.adoption,
+            **ids,
+            address=environment.address,
+        )
+        #: True while TaskExecutors agree to run tasks for this JobMaster that the scheduler does not know yet.
+        self._is_adopting = False
         self._job_information = conversions.job_information(job_graph, environment.dispatcher_address)
         self._providers: Mapping[str, OperatorCoordinatorProvider] = {}
         self._events: deque[ev.SchedulerEvent] = deque()
@@ -235,8 +248,35 @@ class JobMaster(RpcEndpoint):
             return
         if recorded.finished or recorded.final:
             self.start_task(self._recover(recorded), "ask TaskExecutors for results of the job")
+        elif self._may_adopt:
+            self.start_task(self._adopt(start), "continue the tasks of the former JobMaster")
         else:
             self._start_scheduling()
+
+    @property
+    def _may_adopt(self) -> bool:
+        options = self._options.adoption
+        return options.is_enabled and self._environment.is_recovery and has_tasks_to_adopt(self._job_graph)
+
+    async def _adopt(self, start: StartingPoint) -> None:
+        """Continues the tasks of the former JobMaster if possible, otherwise restores the latest checkpoint."""
+        self._is_adopting = True
+        tasks = await self._adoption.run(start)
+        self._is_adopting = False
+        if self.state is not JobState.INITIALIZING:
+            return
+        if not tasks:
+            self._start_scheduling()
+            return
+        logger.info("job %s goes on: its %d tasks are still running", self.job_id, len(tasks))
+        self.checkpoints.expect_leftovers()
+        self._resource_manager.adopted_allocations = frozenset(
+            task.slot.allocation_id for task in tasks if not task.is_finished
+        )
+        for location in dict.fromkeys(task.slot.location for task in tasks):
+            self.register_task_manager(location)
+        self.handle(ev.JobMasterInitialized())
+        self.handle(ev.TasksAdopted(tasks))
 
     async def _recover(self, recorded: RecordedJob) -> None:
         """Continues with the finished tasks of earlier JobMasters whose result partitions still exist."""
@@ -304,6 +344,8 @@ class JobMaster(RpcEndpoint):
 
     def register_task_manager(self, location: TaskManagerLocation) -> None:
         self.validate_runs_in_main_thread()
+        if self._is_adopting:
+            raise RpcUnavailableError(f"the JobMaster of job {self.job_id} is still taking over its tasks")
         present = self._task_managers.get(location.resource_id)
         if present is not None and present.location == location:
             return
@@ -564,6 +606,8 @@ class JobMaster(RpcEndpoint):
                     connection.release_partitions(partition_ids)
             case fx.RemoveKeptResults(partition_ids):
                 self._recovery.remove_kept_results(partition_ids)
+            case fx.AdoptSubtask(vertex_id, events):
+                self._coordinators.adopt_subtask(vertex_id, events)
             case fx.StartCoordinators():
                 self._coordinators.start()
             case fx.RecordJobEvent():

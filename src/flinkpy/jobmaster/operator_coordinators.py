@@ -21,6 +21,7 @@ from flinkpy.common.error_text import USER_ERRORS, describe, format_user_traceba
 from flinkpy.common.errors import FlinkError, FunctionError, JobSubmissionError, UnsupportedOperationError, UserError
 from flinkpy.common.ids import ExecutionVertexID, JobVertexID
 from flinkpy.connector_api.coordinator import (
+    AdoptingCoordinator,
     OperatorCoordinator,
     OperatorCoordinatorProvider,
     RecoverableCoordinator,
@@ -30,6 +31,7 @@ from flinkpy.jobmaster.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.job_metrics import UNKNOWN, JobMetrics
+from flinkpy.jobmaster.scheduler.task_reconciliation import RunningTask
 
 logger = logging.getLogger(__name__)
 
@@ -150,6 +152,25 @@ class OperatorCoordinatorHolder:
         assert isinstance(self._coordinator, RecoverableCoordinator)
         self._guarded(self._coordinator.restore_for_recovery, state)
 
+    def why_not_adopt(self, payloads: list[bytes]) -> str:
+        """Returns why the coordinator cannot continue a subtask of a lost JobMaster; empty if it can."""
+        if not isinstance(self._coordinator, AdoptingCoordinator):
+            return f"the coordinator of operator {self._name!r} cannot continue tasks"
+        try:
+            reason = self._coordinator.why_not_adopt([cloudpickle.loads(payload) for payload in payloads])
+        except USER_ERRORS as error:
+            reason = describe(error)
+        return f"operator {self._name!r}: {reason}" if reason else ""
+
+    def adopt_subtask(self, subtask_index: int, payloads: list[bytes]) -> None:
+        assert isinstance(self._coordinator, AdoptingCoordinator)
+        coordinator = self._coordinator
+
+        def adopt() -> None:
+            coordinator.adopt_subtask(subtask_index, [cloudpickle.loads(payload) for payload in payloads])
+
+        self._guarded(adopt)
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._guarded(self._coordinator.notify_checkpoint_complete, checkpoint_id)
 
@@ -196,9 +217,9 @@ class OperatorCoordinatorHolder:
         return self._services.coordinator_store
 
     def send_event(self, subtask_index: int, event: Any) -> None:
-        self._services.deliver_event(
-            self.job_vertex_id, self._operator_id, subtask_index, cloudpickle.dumps(event, protocol=5)
-        )
+        payload = cloudpickle.dumps(event, protocol=5)
+        is_kept = getattr(event, "is_kept", True)
+        self._services.deliver_event(self.job_vertex_id, self._operator_id, subtask_index, payload, is_kept=is_kept)
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
         self._services.set_backlog(self._operator_id, is_processing_backlog)
@@ -249,6 +270,10 @@ def load_providers(job_graph: job_pb2.JobGraph) -> dict[str, OperatorCoordinator
         for operator in vertex.chain
         if operator.coordinator_pickle
     }
+
+
+def _payloads_for(holder: OperatorCoordinatorHolder, events: Iterable[tuple[str, bytes]]) -> list[bytes]:
+    return [payload for operator_id, payload in events if operator_id == holder.operator_id]
 
 
 class OperatorCoordinators:
@@ -322,6 +347,20 @@ class OperatorCoordinators:
         for holder in self._by_vertex.get(job_vertex_id, ()):
             if holder.operator_id in states:
                 holder.restore_for_recovery(states[holder.operator_id])
+
+    def why_not_adopt(self, tasks: Iterable[RunningTask]) -> str:
+        """Returns why the coordinators cannot continue these tasks of a lost JobMaster; empty if they can."""
+        for task in tasks:
+            for holder in self._by_vertex.get(task.attempt_id.vertex.job_vertex_id, ()):
+                reason = holder.why_not_adopt(_payloads_for(holder, task.events))
+                if reason:
+                    return reason
+        return ""
+
+    def adopt_subtask(self, vertex_id: ExecutionVertexID, events: Iterable[tuple[str, bytes]]) -> None:
+        """Continues a subtask of a lost JobMaster. Call it before `start`."""
+        for holder in self._by_vertex.get(vertex_id.job_vertex_id, ()):
+            holder.adopt_subtask(vertex_id.subtask_index, _payloads_for(holder, events))
 
     def checkpoint(self, checkpoint_id: int) -> dict[str, bytes | None]:
         """Returns the current states of all coordinators by operator id.

@@ -38,6 +38,7 @@ from flinkpy.jobmaster.scheduler.slow_task_detector import (
     SpeculativeExecutionOptions,
 )
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
+from flinkpy.jobmaster.task_adoption import AdoptionOptions
 from flinkpy.rpc.peer_connection import PeerOptions, read_peer_options
 
 ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
@@ -49,6 +50,7 @@ class JobMasterOptions(PeerOptions):
 
     scheduler: SchedulerOptions = field(default_factory=SchedulerOptions)
     recovery: JobRecoveryOptions = field(default_factory=JobRecoveryOptions)
+    adoption: AdoptionOptions = field(default_factory=AdoptionOptions)
     is_batch: bool = False
 
 
@@ -58,6 +60,7 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
     return JobMasterOptions(
         **read_peer_options(configuration),
         recovery=recovery,
+        adoption=adoption_options(configuration),
         is_batch=read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH",
         scheduler=SchedulerOptions(
             slot_pool=SlotPoolOptions(
@@ -105,6 +108,15 @@ def job_recovery_options(configuration: AnyConfiguration) -> JobRecoveryOptions:
         snapshot_min_pause_ms=read_option(configuration, execution_options.JOB_RECOVERY_SNAPSHOT_MIN_PAUSE),
         buffer_bytes=read_option(configuration, execution_options.EVENT_STORE_BUFFER_SIZE),
         flush_interval_ms=read_option(configuration, execution_options.EVENT_STORE_FLUSH_INTERVAL),
+    )
+
+
+def adoption_options(configuration: AnyConfiguration) -> AdoptionOptions:
+    """Reads the options of the adoption of running tasks. Raises: ConfigurationError naming the option."""
+    is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
+    return AdoptionOptions(
+        is_enabled=not is_batch and read_option(configuration, jobmanager_options.TASK_ADOPTION_TIMEOUT) > 0,
+        report_timeout_ms=read_option(configuration, jobmanager_options.TASK_ADOPTION_REPORT_TIMEOUT),
     )
 
 

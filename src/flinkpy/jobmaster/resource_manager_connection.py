@@ -23,7 +23,7 @@ from flinkpy.common.errors import (
     RpcUnavailableError,
     StaleFencingTokenError,
 )
-from flinkpy.common.ids import ResourceID
+from flinkpy.common.ids import AllocationID, ResourceID
 from flinkpy.common.python_environment import environment_profile
 from flinkpy.graph.required_slots import required_slots, runs_in_stages
 from flinkpy.highavailability.leader_election import LeaderInformation
@@ -90,11 +90,27 @@ class ResourceManagerConnection(PeerConnection):
         self._acknowledged: _Wanted | None = None
         self._sequence_number = 0
         self._is_declaring = False
+        #: Slots of former JobMasters that this one goes on using.
+        self.adopted_allocations: frozenset[AllocationID] = frozenset()
 
     def declare(self, num_slots: int, blocked: frozenset[ResourceID] = frozenset()) -> None:
         """Declares the number of slots that the job needs in total, and that it wants no new ones of `blocked`."""
         self._wanted = (num_slots, blocked)
         self._declare_if_needed()
+
+    async def addresses_with_slots(self) -> list[str]:
+        """Returns the addresses of the TaskExecutors that hold slots of the job, according to the ResourceManager.
+
+        Raises: FlinkError if it does not answer.
+        """
+        if self._gateway is None:
+            raise RpcUnavailableError("no ResourceManager leads at the moment")
+        answer = await self._gateway.request_task_manager_info(
+            resourcemanager_pb2.TaskManagerInfoRequest(), timeout_s=self._timeout_s
+        )
+        return [
+            info.address for info in answer.task_managers if any(slot.job_id == self._job_id for slot in info.slots)
+        ]
 
     async def disconnect(self, reason: str) -> None:
         """Withdraws all requirements and disconnects, because the job has ended. Best effort."""
@@ -145,6 +161,7 @@ class ResourceManagerConnection(PeerConnection):
             sequence_number=self._sequence_number,
             blocked_resource_ids=sorted(map(str, blocked)),
             num_slots_at_once=self._slots_at_once,
+            adopted_allocation_ids=sorted(map(str, self.adopted_allocations)),
         )
 
     # ---- PeerConnection

@@ -625,6 +625,7 @@ def _requirements_from_proto(request: pb.ResourceRequirements) -> JobRequirement
         sequence_number=request.sequence_number,
         blocked=frozenset(ResourceID(resource_id) for resource_id in request.blocked_resource_ids),
         num_at_once=request.num_slots_at_once,
+        adopted=frozenset(AllocationID(allocation_id) for allocation_id in request.adopted_allocation_ids),
     )
 
 

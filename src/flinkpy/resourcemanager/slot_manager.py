@@ -19,9 +19,10 @@ Rules:
 * A slot held for a terminated job is freed. A slot held for an unknown job is kept for `unknown_job_timeout_ms`,
   because a ResourceManager that has just started does not know the running jobs yet. It is freed if no JobMaster of
   that job registers in this time.
-* When a new JobMaster declares the job's requirements, slots requested for the former JobMaster are freed. Otherwise
-  their TaskExecutors would offer them to the former JobMaster until the offer times out. A registration alone does not
-  free them: it may be a late message of a dead JobMaster.
+* When a new JobMaster declares the job's requirements, slots requested for the former JobMaster are freed, except those
+  that the new one names because it continues their tasks. Otherwise their TaskExecutors would offer them to the former
+  JobMaster until the offer times out. A registration alone does not free them: it may be a late message of a dead
+  JobMaster.
 * Messages of a former registration (another InstanceID) change nothing.
 * A TaskExecutor process serves one resource profile in its life: the profile of the first slot requested there. A job
   whose functions need other Python packages therefore gets processes that have loaded no others
@@ -187,6 +188,8 @@ class JobRequirements:
     blocked: frozenset[ResourceID] = frozenset()
     #: The maximum number of slots to start workers for; the rest waits for slots to become free. 0: no maximum.
     num_at_once: int = 0
+    #: Slots of former JobMasters that this one goes on using.
+    adopted: frozenset[AllocationID] = frozenset()
 
     @property
     def num_slots(self) -> int:
@@ -286,6 +289,8 @@ class SlotManager:
             return []
         effects: Effects = []
         for info, slot in self.task_executors.slots_of_job(declared.job_id):
+            if slot.allocation_id in declared.adopted:
+                slot.job_master_id = declared.job_master_id
             if slot.state is SlotState.ALLOCATED:  # a PENDING slot is freed when its request is acknowledged
                 effects += self._free_if_useless(info, slot)
         return effects + self._request_check(now_ms)

@@ -62,6 +62,10 @@ class JobMasterListener(Protocol):
 
     def on_job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, cause: FlinkError) -> None: ...
 
+    def survives_its_job_master(self, job_id: JobID) -> bool:
+        """Returns True if the tasks of the job go on when its JobMaster is lost."""
+        ...
+
     def job_heartbeat(self, job_id: JobID) -> jobmaster_pb2.TaskManagerToJobMasterHeartbeat: ...
 
     def held_partitions(self, job_id: JobID) -> list[str]:
@@ -232,6 +236,19 @@ class JobMasterConnection(PeerConnection):
         except FlinkError as error:
             logger.debug("disconnecting from %s: %s", self._name, error)
 
+    async def is_alive(self, timeout_s: float) -> bool:
+        """Returns True if the JobMaster answers and leads the job. Works after `close`."""
+        heartbeat = jobmaster_pb2.TaskManagerToJobMasterHeartbeat(
+            job_id=str(self.job_id), resource_id=self._options.resource_id
+        )
+        try:
+            await self._gateway.heartbeat_from_task_manager(heartbeat, timeout_s=timeout_s)
+        except NotRegisteredError:
+            return True
+        except FlinkError:
+            return False
+        return True
+
     def close(self) -> None:
         super().close()
         self._outbox.close()
@@ -269,6 +286,10 @@ class JobMasterConnection(PeerConnection):
         kind = reports[0].kind
         if isinstance(error, RpcTimeoutError | RpcUnavailableError) and kind.may_be_repeated:
             self._send_again(reports)
+            return
+        if isinstance(error, RpcUnavailableError) and self._listener.survives_its_job_master(self.job_id):
+            # The tasks repeat their events to the next JobMaster.
+            self.lose(f"an event could not be delivered: {error}")
             return
         if error is not None and kind is ReportKind.STATE and self._send_smaller(reports, error):
             return

@@ -1,7 +1,8 @@
 """JobService: the slots, tasks and JobMaster connections of a TaskExecutor.
 
 The ResourceManager requests a slot, which is offered to the JobMaster. An accepted slot runs tasks. When the JobMaster
-of a job is lost, the tasks of the job fail and its slots, partitions, files and modules are released. If the job can be
+of a streaming job is lost, its tasks go on for a while, and another JobMaster may continue them (`task_adoption`).
+Otherwise the tasks of the job fail and its slots, partitions, files and modules are released. If the job can be
 recovered from finished blocking partitions, these wait for its next JobMaster for a while. A job without slots, tasks,
 and unread or held partitions is closed in the same way, after its last report was answered.
 
@@ -39,6 +40,15 @@ from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.partition_table import PartitionTable, orphan_timeout_ms
 from flinkpy.taskexecutor.slot_table import FreedSlot, SlotState, TaskSlotTable
 from flinkpy.taskexecutor.task import Task, state_update, task_reports
+from flinkpy.taskexecutor.task_adoption import (
+    adoption_timeout_ms,
+    check_attempts,
+    continue_tasks,
+    keep_last_report,
+    may_be_adopted,
+    reported_tasks,
+)
+from flinkpy.taskexecutor.task_ledger import TaskLedger
 from flinkpy.taskexecutor.task_thread import TaskThread
 
 logger = logging.getLogger(__name__)
@@ -48,6 +58,9 @@ HOUSEKEEPING_INTERVAL_MS = 1_000
 
 #: A slot that was accepted more recently may be missing in a list that the JobMaster made before.
 RECONCILE_GRACE_MS = 1_000
+
+#: How often a TaskExecutor looks whether a JobMaster that it has lost is alive after all.
+PROBE_INTERVAL_MS = 1_000
 
 JobEntry = Job[Task, JobMasterConnection, JobUserCode]
 
@@ -146,14 +159,23 @@ class JobService:
     def _job_led_by(self, job_id: JobID, job_master_id: str) -> JobEntry | None:
         """Returns the job, or None. Closes a job of an earlier JobMaster."""
         job = self.jobs.get(job_id)
-        if job is None or str(job.job_master_id) == job_master_id:
+        if job is None or (str(job.job_master_id) == job_master_id and not job.is_orphaned):
             return job
         lost = JobMasterLostError(f"job {job_id} has a new JobMaster, {job_master_id}")
         self._close_job_without_master(job, lost)
         return None
 
     def _add_job(self, job_id: JobID, job_master_id: JobMasterId, job_master_address: str) -> JobEntry:
-        connection = JobMasterConnection(
+        connection = self._connection(job_id, job_master_id, job_master_address)
+        job = Job[Task, JobMasterConnection, JobUserCode](job_id, job_master_address, job_master_id, connection)
+        job.result_partition_ids.update(self.partitions.tracker.adopt(job_id))
+        self.jobs.add(job)
+        self.logs.begin(job_id)
+        connection.register()
+        return job
+
+    def _connection(self, job_id: JobID, job_master_id: JobMasterId, job_master_address: str) -> JobMasterConnection:
+        return JobMasterConnection(
             self._endpoint,
             self._rpc_client,
             self,
@@ -164,12 +186,6 @@ class JobService:
             task_executor_address=self._address,
             data_address=self._data_address,
         )
-        job = Job[Task, JobMasterConnection, JobUserCode](job_id, job_master_address, job_master_id, connection)
-        job.result_partition_ids.update(self.partitions.tracker.adopt(job_id))
-        self.jobs.add(job)
-        self.logs.begin(job_id)
-        connection.register()
-        return job
 
     def _offer(self, job: JobEntry, allocation_ids: Iterable[str]) -> None:
         offers = []
@@ -252,8 +268,16 @@ class JobService:
 
     def on_job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, cause: FlinkError) -> None:
         job = self.jobs.get(job_id)
-        if job is not None and job.job_master_id == job_master_id:
+        if job is None or job.job_master_id != job_master_id:
+            return
+        if may_be_adopted(job):
+            self._orphan(job, cause)
+        else:
             self._close_job_without_master(job, cause)
+
+    def survives_its_job_master(self, job_id: JobID) -> bool:
+        job = self.jobs.get(job_id)
+        return job is not None and may_be_adopted(job)
 
     def held_partitions(self, job_id: JobID) -> list[str]:
         return self.partitions.tracker.held(job_id)
@@ -270,6 +294,71 @@ class JobService:
             heartbeat.held_result_partition_ids.extend(self.held_partitions(job_id))
         return heartbeat
 
+    # ---- jobs without a JobMaster
+
+    def _orphan(self, job: JobEntry, cause: FlinkError) -> None:
+        """Lets the tasks go on without a JobMaster for a while. Whatever they report meanwhile is not sent."""
+        logger.warning("%s; the tasks go on for %d ms without a JobMaster", cause, job.adoption_timeout_ms)
+        job.is_orphaned = True
+        connection = job.connection
+        connection.close()
+        until_ms = self.now_ms + job.adoption_timeout_ms
+
+        def look(is_alive: bool | None = None, _: BaseException | None = None) -> None:
+            if not job.is_orphaned or job.connection is not connection or self.jobs.get(job.job_id) is not job:
+                return
+            if is_alive or self.now_ms >= until_ms:
+                self._close_job_without_master(job, cause)
+            elif is_alive is None:
+                self._endpoint.run_async(self._is_alive(job), look, f"look for the JobMaster of job {job.job_id}")
+            else:
+                self._endpoint.schedule(PROBE_INTERVAL_MS, look)
+
+        look()
+
+    async def _is_alive(self, job: JobEntry) -> bool:
+        """Returns True if the lost JobMaster answers. Then it runs the tasks elsewhere, or will."""
+        is_alive = await job.connection.is_alive(PROBE_INTERVAL_MS / 1000)
+        await self._drop_channel(job)
+        return is_alive
+
+    def report_tasks(self, request: taskexecutor_pb2.TaskReportRequest) -> taskexecutor_pb2.TaskReport:
+        """Reports the tasks of a job to a JobMaster that may continue them. It replaces the present JobMaster."""
+        report = taskexecutor_pb2.TaskReport(resource_id=self._options.resource_id, data_address=self._data_address)
+        job = self.jobs.get(JobID(request.job_id))
+        if job is None:
+            return report
+        if not job.is_orphaned and str(job.job_master_id) != request.job_master_id:
+            cause = JobMasterLostError(f"job {job.job_id} has a new JobMaster, {request.job_master_id}")
+            self.on_job_master_lost(job.job_id, job.job_master_id, cause)
+        if self.jobs.get(job.job_id) is job and job.is_orphaned:
+            job.reported_to = request.job_master_id
+            report.tasks.extend(reported_tasks(job, self.slots))
+        return report
+
+    def adopt_tasks(self, request: taskexecutor_pb2.AdoptTasksRequest) -> None:
+        """Lets a JobMaster continue the named tasks, and fails all others of the job. Idempotent.
+
+        Raises: TaskSubmissionError if the job is not here any more, or if another JobMaster has asked since.
+        """
+        job = self.jobs.get(JobID(request.job_id))
+        if job is None or job.reported_to != request.job_master_id:
+            raise TaskSubmissionError(f"JobMaster {request.job_master_id} cannot continue job {request.job_id} here")
+        if not job.is_orphaned:
+            return  # a repeated call
+        if not request.execution_attempt_ids:
+            lost = JobMasterLostError(f"JobMaster {request.job_master_id} of job {job.job_id} restores a checkpoint")
+            self._close_job_without_master(job, lost)
+            return
+        check_attempts(job, request.execution_attempt_ids)
+        job.is_orphaned = False
+        job.job_master_id = JobMasterId(request.job_master_id)
+        job.job_master_address = request.job_master_address
+        job.connection = self._connection(job.job_id, job.job_master_id, job.job_master_address)
+        continue_tasks(job, request)
+        job.connection.register()
+        logger.info("JobMaster %s continues the tasks of job %s", request.job_master_id, job.job_id)
+
     # ---- tasks
 
     def submit_tasks(
@@ -279,6 +368,7 @@ class JobService:
         rejections = []
         vertices = {vertex.id: vertex for vertex in request.vertices}
         job.orphan_timeout_ms = orphan_timeout_ms(request.job.configuration)
+        job.adoption_timeout_ms = adoption_timeout_ms(request.job.configuration, self._options.task_adoption_timeout_ms)
         if job.user_code is None:
             job.user_code = self._deployer.user_code(request.job)
             self._endpoint.start_task(self._prepare_user_code(job, job.user_code), f"user code of job {job.job_id}")
@@ -336,6 +426,7 @@ class JobService:
             cancellation_interval_ms=self._options.cancellation_interval_ms,
             cancellation_timeout_ms=self._options.cancellation_timeout_ms,
             make_thread=self._make_thread,
+            ledger=TaskLedger(tuple(p.result_partition_id for gate in deployment.input_gates for p in gate.partitions)),
         )
         self._job_of_task[attempt] = job
 
@@ -353,6 +444,7 @@ class JobService:
         for event in events:
             task = job.tasks.get(event.execution_attempt_id)
             if task is not None and task.received_events.is_new(event.sequence_number):
+                task.ledger.received(event)
                 task.deliver_operator_event(event.operator_id, event.payload_pickle)
 
     # ---- checkpoints: calls of the JobMaster
@@ -461,8 +553,10 @@ class JobService:
                     error.remote_traceback,
                     extra={ERROR_ATTRIBUTE: error},
                 )
-        job.connection.report_state(state_update(task, state, error))
+        update = state_update(task, state, error)
+        job.connection.report_state(update)
         if state.is_terminal:
+            keep_last_report(job, task, self.slots, update)
             self.partitions.tracker.task_ended(job.job_id, attempt, has_finished=state is ExecutionState.FINISHED)
             del self._job_of_task[attempt]
             job.end_attempt(attempt)
@@ -549,18 +643,22 @@ class JobService:
         self._close_if_done(job)
 
     async def _leave(self, job: JobEntry, cause: FlinkError, says_goodbye: bool) -> None:
-        """Closes the channel to the JobMaster, unless another job uses it. Nothing else would ever close it."""
         if says_goodbye:
             await job.connection.disconnect(cause.message)
-        address = job.connection.address
-        if not any(other.connection.address == address for other in self.jobs):
-            await self._rpc_client.drop(address)
+        await self._drop_channel(job)
         self._on_task_ended(None)  # until now the connection has held the last reports of the job's tasks
+
+    async def _drop_channel(self, job: JobEntry) -> None:
+        """Closes the channel to the JobMaster, unless another job uses it. Nothing else would ever close it."""
+        address = job.connection.address
+        if not any(other.connection.address == address for other in self.jobs if not other.is_orphaned):
+            await self._rpc_client.drop(address)
 
     def _close_if_done(self, job: JobEntry) -> None:
         if self.jobs.get(job.job_id) is job:
             if self._is_done(job):
-                self.close_job(job, FlinkError("no slots, tasks or results left"), says_goodbye=True)
+                cause = FlinkError("no slots, tasks or results left")
+                self.close_job(job, cause, says_goodbye=not job.is_orphaned)
         elif not job.tasks and job.user_code is not None:
             job.user_code.close()
             job.user_code = None

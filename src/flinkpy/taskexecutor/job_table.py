@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from flinkpy._proto import jobmaster_pb2, taskexecutor_pb2
 from flinkpy.common.ids import JobID, JobMasterId
 
 T = TypeVar("T")
@@ -23,6 +24,14 @@ U = TypeVar("U")
 #: The maximum number of ended attempts that are kept per job, so that a late copy of their SubmitTasks does not run
 #: them again. A restart loop makes some thousand attempts an hour, and a late copy is seconds old.
 MAX_ENDED_ATTEMPTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LastReport:
+    """The last report about an ended attempt, for another JobMaster of the job."""
+
+    task: taskexecutor_pb2.ReportedTask
+    update: jobmaster_pb2.TaskExecutionStateUpdate
 
 
 @dataclass(slots=True)
@@ -41,6 +50,15 @@ class Job(Generic[T, C, U]):
     result_partition_ids: set[str] = field(default_factory=set)
     #: How long finished blocking partitions wait for another JobMaster after the loss of this one.
     orphan_timeout_ms: int = 0
+    #: How long the tasks go on after the loss of the JobMaster; 0: not at all.
+    adoption_timeout_ms: int = 0
+    #: True while the tasks run without a JobMaster.
+    is_orphaned: bool = False
+    #: The id of the JobMaster that asked last for a report of the tasks.
+    reported_to: str = ""
+    #: The last reports of ended attempts that another JobMaster needs: of finished ones, and of those that ended while
+    #: the job had no JobMaster.
+    last_reports: dict[str, LastReport] = field(default_factory=dict)
     #: The ended attempts, oldest first; disjoint from `tasks`.
     ended_attempts: OrderedDict[str, None] = field(default_factory=OrderedDict)
 

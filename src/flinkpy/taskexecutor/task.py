@@ -50,6 +50,7 @@ from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.error_codec import error_to_proto, reduced_error
 from flinkpy.taskexecutor.contracts import DeployedTask, Invokable
 from flinkpy.taskexecutor.task_canceler import CancelStep, TaskCanceler
+from flinkpy.taskexecutor.task_ledger import TaskLedger
 from flinkpy.taskexecutor.task_thread import TaskThread, is_user_file
 from flinkpy.traces.trace_context import set_span_of_functions
 
@@ -61,6 +62,10 @@ T = TypeVar("T")
 CANCELLATION_CHECK_S = 0.2
 #: The maximum number of events for a task that has not started. Coordinators send a few before a reader runs.
 MAX_EARLY_EVENTS = 10_000
+
+
+#: The kinds of checkpoints after which a task waits for its end.
+_STOPPING = (checkpoint_pb2.SYNC_SAVEPOINT_SUSPEND, checkpoint_pb2.SYNC_SAVEPOINT_TERMINATE)
 
 
 class TaskListener(Protocol):
@@ -108,8 +113,11 @@ class Task:
         cancellation_interval_ms: int,
         cancellation_timeout_ms: int,
         make_thread: Callable[..., TaskThread] = TaskThread,
+        ledger: TaskLedger | None = None,
     ) -> None:
         self.deployed = deployed
+        #: What another JobMaster must know to continue the task.
+        self.ledger = ledger or TaskLedger()
         self.execution_attempt_id = deployed.execution_attempt_id
         self.task_name = deployed.task_name
         self.state = ExecutionState.DEPLOYING
@@ -263,6 +271,10 @@ class Task:
         else:
             self._early_events.append((operator_id, payload))
 
+    def begin_events_again(self) -> None:
+        """Expects the events of a new JobMaster, which counts from 1."""
+        self.received_events = ReceivedEvents()
+
     # ---- checkpoints
 
     def trigger_checkpoint(
@@ -278,11 +290,13 @@ class Task:
                 CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY, f"{self.task_name} is {self.state.name}"
             )
         self._invokable.trigger_checkpoint(checkpoint_id, timestamp_ms, options)
+        self.ledger.triggered(checkpoint_id, stops_the_task=options.kind in _STOPPING)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Ignored unless the task is running."""
         if self.state is ExecutionState.RUNNING and self._invokable is not None:
             self._invokable.notify_checkpoint_complete(checkpoint_id)
+            self.ledger.completed(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
         """Ignored unless the task is running."""
@@ -296,7 +310,8 @@ class Task:
 
     def send_operator_event(self, operator_id: str, event: Any) -> None:
         payload = self.deployed.dump_event(event)
-        self._endpoint.run_in_main_thread(self._on_event, operator_id, payload)
+        can_be_repeated = getattr(event, "is_repeated_on_request", False)
+        self._endpoint.run_in_main_thread(self._on_event, operator_id, payload, can_be_repeated)
 
     def acknowledge_checkpoint(
         self,
@@ -310,7 +325,7 @@ class Task:
         self._tell(self._listener.on_checkpoint_declined, self, checkpoint_id, error)
 
     def notify_end_of_data(self) -> None:
-        self._tell(self._listener.on_end_of_data, self)
+        self._tell(self._on_end_of_data)
 
     def store_result(self, result_partition_id: str, pieces: Iterable[bytes]) -> None:
         offset, crc32 = 0, 0
@@ -398,7 +413,12 @@ class Task:
             self.initialization |= restored
             self._move(ExecutionState.RUNNING)
 
-    def _on_event(self, operator_id: str, payload: bytes) -> None:
+    def _on_end_of_data(self) -> None:
+        self.ledger.has_reached_end_of_data = True
+        self._listener.on_end_of_data(self)
+
+    def _on_event(self, operator_id: str, payload: bytes, can_be_repeated: bool) -> None:
+        self.ledger.sent(can_be_repeated=can_be_repeated)
         if not self.state.is_terminal and self.state is not ExecutionState.CANCELING:
             self._listener.on_task_event(self, operator_id, payload)
 

@@ -200,6 +200,19 @@ class TaskExecutor(RpcEndpoint):
         held = self.service.connect_job_master(request)
         return taskexecutor_pb2.ConnectJobMasterResponse(held_result_partition_ids=held)
 
+    def report_tasks(
+        self, request: taskexecutor_pb2.TaskReportRequest, context: CallContext
+    ) -> taskexecutor_pb2.TaskReport:
+        self.validate_runs_in_main_thread()
+        self._check_sender(context, request.job_master_id)
+        return self.service.report_tasks(request)
+
+    def adopt_tasks(self, request: taskexecutor_pb2.AdoptTasksRequest, context: CallContext) -> common_pb2.Acknowledge:
+        self.validate_runs_in_main_thread()
+        self._check_sender(context, request.job_master_id)
+        self.service.adopt_tasks(request)
+        return ACKNOWLEDGE
+
     def cancel_tasks(
         self, request: taskexecutor_pb2.CancelTasksRequest, context: CallContext
     ) -> common_pb2.Acknowledge:
@@ -442,10 +455,14 @@ class TaskExecutor(RpcEndpoint):
             raise _stale(context, f"the ResourceManager {expected}")
         return connection
 
+    def _check_sender(self, context: CallContext, job_master_id: str) -> None:
+        if context.fencing_token != job_master_id:
+            raise _stale(context, f"the JobMaster {job_master_id}")
+
     def _job_of_call(self, job_id: str, context: CallContext) -> JobEntry | None:
         """Returns the job, or None if it is unknown. Raises: StaleFencingTokenError if another JobMaster calls."""
         job = self.service.jobs.get(JobID(job_id))
-        if job is not None and context.fencing_token != str(job.job_master_id):
+        if job is not None and (job.is_orphaned or context.fencing_token != str(job.job_master_id)):
             raise _stale(context, f"the JobMaster {job.job_master_id} of job {job_id}")
         return job
 

@@ -331,6 +331,20 @@ def test_slots_requested_for_a_former_leader_are_freed_for_its_successor(machine
     assert [request.job_master_id for request in requests([first, second])] == [NEW, NEW]
 
 
+def test_slots_whose_tasks_a_new_job_master_continues_become_its_own(machine: Machine) -> None:
+    instance = machine.executor("te", 2)
+    first, second = machine.need(2)
+    machine.acknowledge(first)
+    machine.acknowledge(second)
+    machine.run(machine.job_master_connected(JOB, NEW, 0))
+    adopted = frozenset({first.allocation_id})
+    declared = JobRequirements(JOB, NEW, "jm:2", (ResourceRequirement(1),), 1, adopted=adopted)
+    freed = machine.run(machine.declare_requirements(declared, 0))
+    assert freed == [FreeSlot(instance, second.allocation_id, JOB, "JobMaster leader was replaced")]
+    later = JobRequirements(JOB, NEW, "jm:2", (ResourceRequirement(2),), 2)
+    assert freed == machine.run(machine.declare_requirements(later, 0)), "the adopted slot is freed"
+
+
 def test_slots_requested_by_another_resource_manager_are_not_freed_at_a_registration(machine: Machine) -> None:
     instance = machine.executor("te", reported=False)
     machine.run(machine.process_slot_report(instance, [held("taken-over")], 0))

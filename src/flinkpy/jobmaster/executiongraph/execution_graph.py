@@ -83,7 +83,7 @@ class ExecutionGraph:
         vertex = self._vertices.get(attempt_id.vertex)
         if attempt_id.execution_graph_id == self.graph_id:
             return vertex
-        # An attempt that was recovered from an earlier JobMaster has the graph id of that JobMaster.
+        # An attempt that was recovered or adopted from an earlier JobMaster has the graph id of that JobMaster.
         return vertex if vertex is not None and vertex.current.attempt_id == attempt_id else None
 
     def find_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:

@@ -116,6 +116,13 @@ class ExecutionVertex:
         self.prior.append(former.current)
         self.current = self._new_execution(now_ms)
 
+    def adopt(self, attempt_id: ExecutionAttemptID, slot: PhysicalSlot, now_ms: int) -> None:
+        """Makes an attempt of an earlier JobMaster the current one. Nothing may be deployed yet."""
+        assert self.current.state is ExecutionState.CREATED
+        self.current = Execution(attempt_id, now_ms)
+        self._num_attempts = attempt_id.attempt_number + 1
+        self.last_slot = slot
+
     def prior_execution(self, attempt_id: ExecutionAttemptID) -> Execution | None:
         return next((prior for prior in self.prior if prior.attempt_id == attempt_id), None)
 

@@ -80,6 +80,7 @@ from flinkpy.jobmaster.scheduler.pipelined_region import (
 )
 from flinkpy.jobmaster.scheduler.slot_allocator import SlotSharingExecutionSlotAllocator
 from flinkpy.jobmaster.scheduler.slow_task_detector import SpeculativeExecutionOptions
+from flinkpy.jobmaster.scheduler.task_reconciliation import LocatedReport, Reconciliation, RunningTask, reconcile
 from flinkpy.jobmaster.slotpool import declarative_slot_pool as sp
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool, SlotPoolOptions
 
@@ -183,6 +184,7 @@ class DefaultScheduler:
             ev.JobMasterInitialized: self._on_job_master_initialized,
             ev.InitializationFailed: self._on_initialization_failed,
             ev.StartScheduling: self._on_start_scheduling,
+            ev.TasksAdopted: self._on_tasks_adopted,
             ev.CancelJob: self._on_cancel_job,
             ev.SuspendJob: self._on_suspend_job,
             ev.GlobalFailure: self._on_global_failure,
@@ -377,6 +379,53 @@ class DefaultScheduler:
                     if vertex.current.state is not _E.FINISHED:
                         self._out.add(fx.SubtaskReset(vertex.id))
             self._schedule(self._strategy.regions_to_start())
+
+    def reconcile(self, reports: Iterable[LocatedReport]) -> Reconciliation:
+        """Decides whether the reported tasks of an earlier JobMaster can be continued. Call it before they start."""
+        return reconcile(self.graph, self._allocator.group_of, reports, self.checkpoints.restore().checkpoint_id or 0)
+
+    def _on_tasks_adopted(self, event: ev.TasksAdopted) -> None:
+        """Continues the tasks of an earlier JobMaster. Coordinators restore the latest checkpoint, tasks do not."""
+        if self.state is not _J.CREATED:
+            return
+        self._set_job_state(_J.RUNNING)
+        for task in event.tasks:
+            vertex = self.graph.vertex(task.attempt_id.vertex)
+            vertex.adopt(task.attempt_id, task.slot, self._now_ms)
+            self._enter(vertex, _E.SCHEDULED)
+        self._take_slots([task for task in event.tasks if not task.is_finished])
+        restore = self.checkpoints.restore()
+        coordinated = [vertex for vertex in self.graph.job_vertices.values() if vertex.has_coordinators]
+        if restore.checkpoint_id is not None:
+            for job_vertex in coordinated:
+                self._out.add(restore.of_coordinators(job_vertex))
+        for task in event.tasks:
+            if self.graph.vertex(task.attempt_id.vertex).job_vertex.has_coordinators:
+                self._out.add(fx.AdoptSubtask(task.attempt_id.vertex, task.events))
+        self._out.add(fx.StartCoordinators())
+        for task in event.tasks:
+            self._continue(task)
+
+    def _take_slots(self, tasks: list[RunningTask]) -> None:
+        """Requests the slots of the tasks and offers them to the pool. Each request prefers the slot that it gets."""
+        effects = self.slot_pool.request_slots(
+            self._allocator.allocate([task.attempt_id.vertex for task in tasks]), self._now_ms
+        )
+        for slot in dict.fromkeys(task.slot for task in tasks):
+            offer = (slot.allocation_id, slot.slot_index)
+            effects += self.slot_pool.offer_slots(slot.location.resource_id, [offer], self._now_ms)
+        for effect in effects:
+            if isinstance(effect, sp.SlotRequestFulfilled):
+                self._allocator.fulfilled(effect.request_id, effect.slot)
+        self._out.declare(self.slot_pool.num_required)
+
+    def _continue(self, task: RunningTask) -> None:
+        vertex = self.graph.vertex(task.attempt_id.vertex)
+        vertex.assign_slot(task.slot)
+        self._enter(vertex, _E.DEPLOYING)
+        self._enter(vertex, _E.FINISHED if task.is_finished else _E.RUNNING)
+        if not task.is_finished and vertex.job_vertex.has_coordinators:
+            self._out.add(fx.SubtaskReady(vertex.id))
 
     def _on_cancel_job(self, event: ev.CancelJob) -> None:
         if self.state is _J.CANCELLING or self.state.is_terminal:

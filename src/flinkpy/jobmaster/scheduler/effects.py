@@ -157,6 +157,18 @@ class RestoreCoordinators:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptSubtask:
+    """Tell coordinators, before they are started, that a subtask goes on that an earlier JobMaster has started.
+
+    Attributes:
+        events: what earlier coordinators have sent it since their restored states: operator id and payload, in order.
+    """
+
+    vertex_id: ExecutionVertexID
+    events: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class JobTerminated:
     """The last effect of a job, after JobStatusChanged. Another JobMaster may continue a SUSPENDED job."""
 
@@ -182,6 +194,7 @@ SchedulerEffect = (
     | VerifyCheckpoints
     | RecordJobEvent
     | RestoreCoordinators
+    | AdoptSubtask
     | JobTerminated
     | CheckpointEffect
 )

@@ -13,6 +13,7 @@ from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution import IOMetrics
 from flinkpy.jobmaster.scheduler.adaptive.job_resource_requirements import JobResourceRequirements
+from flinkpy.jobmaster.scheduler.task_reconciliation import RunningTask
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 
@@ -31,6 +32,13 @@ class InitializationFailed:
 @dataclass(frozen=True, slots=True)
 class StartScheduling:
     """Schedule the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class TasksAdopted:
+    """The TaskExecutors, which have registered, run these tasks for this JobMaster: one for each subtask."""
+
+    tasks: tuple[RunningTask, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +184,7 @@ SchedulerEvent = (
     JobMasterInitialized
     | InitializationFailed
     | StartScheduling
+    | TasksAdopted
     | CancelJob
     | SuspendJob
     | GlobalFailure

@@ -120,6 +120,9 @@ class SlotSharingExecutionSlotAllocator:
         """Adds the subtasks of newly initialized vertices."""
         assign_slot_sharing(job_vertices, self._group_of)
 
+    def group_of(self, vertex_id: ExecutionVertexID) -> ExecutionSlotSharingGroup:
+        return self._group_of[vertex_id]
+
     def allocate(self, vertex_ids: Iterable[ExecutionVertexID]) -> list[SlotRequest]:
         """Registers the subtasks as users of their slots. Returns requests for the slots that do not exist yet."""
         requests: list[SlotRequest] = []

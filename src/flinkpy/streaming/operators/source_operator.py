@@ -26,6 +26,7 @@ from flinkpy.connector_api.source import (
     NoMoreSplits,
     ReaderRegistered,
     ReaderStatus,
+    RegisterAgain,
     RequestSplit,
     SourceBase,
     SourceEvent,
@@ -81,7 +82,7 @@ class _ReaderContext:
         return self._operator.batch_size.rows
 
     def send_split_request(self) -> None:
-        self._operator.send_event(RequestSplit())
+        self._operator.request_split()
 
     def send_source_event(self, event: Any) -> None:
         self._operator.send_event(SourceEvent(event))
@@ -173,6 +174,8 @@ class SourceOperator(StreamOperator):
         self._restored_splits: list[Any] = []
         #: Splits whose last record has been read but perhaps not emitted yet.
         self._finished_splits: list[str] = []
+        #: True from a request for a split to its answer.
+        self._awaits_split = False
         self._idle_since_ms: int | None = None
         self._num_finished_splits = 0
         context.metrics.gauge("sourceIdleTime", lambda: self.idle_ms)
@@ -338,13 +341,19 @@ class SourceOperator(StreamOperator):
         reader = self.reader
         try:
             if isinstance(event, AddSplits):
+                self._awaits_split = False
                 self._add_splits(list(event.splits))
             elif isinstance(event, WatermarkAlignment) and self._alignment is not None:
                 self._alignment.on_announcement(event.max_watermark)
                 if self._metrics is not None:
                     self._metrics.on_allowed(event.max_watermark)
             elif isinstance(event, NoMoreSplits):
+                self._awaits_split = False
                 reader.notify_no_more_splits()
+            elif isinstance(event, RegisterAgain):
+                self.send_event(ReaderRegistered(self._restored_checkpoint_id))
+                if self._awaits_split:
+                    self.request_split()
             elif isinstance(event, SourceEvent):
                 reader.handle_source_event(event.payload)
             else:
@@ -419,6 +428,10 @@ class SourceOperator(StreamOperator):
         if timestamp is not None:
             self.send_event(ReportedWatermark(timestamp))
         self.context.processing_time_service.schedule_after(self._report_interval_ms, self._on_report_interval)
+
+    def request_split(self) -> None:
+        self._awaits_split = True
+        self.send_event(RequestSplit())
 
     def send_event(self, event: Any) -> None:
         self.context.environment.send_operator_event(self.context.operator_id, event)
