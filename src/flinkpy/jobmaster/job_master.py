@@ -255,8 +255,8 @@ class JobMaster(RpcEndpoint):
 
     @property
     def _may_adopt(self) -> bool:
-        options = self._options.adoption
-        return options.is_enabled and self._environment.is_recovery and has_tasks_to_adopt(self._job_graph)
+        is_possible = self._options.adoption.is_enabled and self.scheduler.can_adopt_tasks
+        return is_possible and self._environment.is_recovery and has_tasks_to_adopt(self._job_graph)
 
     async def _adopt(self, start: StartingPoint) -> None:
         """Continues the tasks of the former JobMaster if possible, otherwise restores the latest checkpoint."""

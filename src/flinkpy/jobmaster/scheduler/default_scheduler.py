@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from flinkpy._proto import job_event_pb2, job_pb2
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
@@ -121,6 +121,9 @@ class DefaultScheduler:
 
     Raises at construction: JobSubmissionError if the JobGraph cannot be executed.
     """
+
+    #: False if the scheduler cannot continue the tasks of a lost JobMaster.
+    can_adopt_tasks: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -59,6 +59,9 @@ class AdaptiveScheduler(DefaultScheduler):
     Invariant: a generation of subtasks begins only when all tasks of the former one are terminal.
     """
 
+    # The former JobMaster may have run the job with another parallelism, which the JobGraph does not tell.
+    can_adopt_tasks = False
+
     def __init__(
         self,
         job_graph: job_pb2.JobGraph,
