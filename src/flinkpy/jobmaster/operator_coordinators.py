@@ -96,7 +96,8 @@ class OperatorCoordinatorHolder:
         """Passes an event of a subtask to the coordinator. `payload` is the pickled event."""
 
         def handle() -> None:
-            self._coordinator.handle_event(subtask_index, attempt_number, cloudpickle.loads(payload))
+            (event,) = _events([payload])
+            self._coordinator.handle_event(subtask_index, attempt_number, event)
 
         self._guarded(handle)
 
@@ -157,7 +158,7 @@ class OperatorCoordinatorHolder:
         if not isinstance(self._coordinator, AdoptingCoordinator):
             return f"the coordinator of operator {self._name!r} cannot continue tasks"
         try:
-            reason = self._coordinator.why_not_adopt([cloudpickle.loads(payload) for payload in payloads])
+            reason = self._coordinator.why_not_adopt(_events(payloads))
         except USER_ERRORS as error:
             reason = describe(error)
         return f"operator {self._name!r}: {reason}" if reason else ""
@@ -167,7 +168,7 @@ class OperatorCoordinatorHolder:
         coordinator = self._coordinator
 
         def adopt() -> None:
-            coordinator.adopt_subtask(subtask_index, [cloudpickle.loads(payload) for payload in payloads])
+            coordinator.adopt_subtask(subtask_index, _events(payloads))
 
         self._guarded(adopt)
 
@@ -248,6 +249,10 @@ class OperatorCoordinatorHolder:
             call(*args)
         except USER_ERRORS as error:  # an error of user code fails the job, not the JobMaster
             self.fail_job(error)
+
+
+def _events(payloads: Iterable[bytes]) -> list[Any]:
+    return [cloudpickle.loads(payload) for payload in payloads]
 
 
 def _user_error(message: str, error: BaseException) -> FlinkError:

@@ -116,7 +116,7 @@ class Task:
         ledger: TaskLedger | None = None,
     ) -> None:
         self.deployed = deployed
-        #: What another JobMaster must know to continue the task.
+        #: The knowledge with which another JobMaster can continue the task.
         self.ledger = ledger or TaskLedger()
         self.execution_attempt_id = deployed.execution_attempt_id
         self.task_name = deployed.task_name
