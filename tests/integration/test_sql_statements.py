@@ -61,6 +61,23 @@ def test_ml_predict_calls_a_model_of_python(tables: TableEnvironment) -> None:
     assert found == [("y", 10.0)]
 
 
+def test_vector_search_finds_the_most_similar_rows_of_files(tables: TableEnvironment, tmp_path: Path) -> None:
+    tables.execute_sql(
+        "CREATE TABLE documents (name STRING, v ARRAY<FLOAT>) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'json')"
+    )
+    (tmp_path / "a.json").write_text(
+        '{"name": "cat", "v": [1, 0]}\n{"name": "dog", "v": [0.8, 0.6]}\n{"name": "car", "v": [0, 1]}\n'
+    )
+    queries = "(VALUES (1, ARRAY[CAST(2 AS FLOAT), CAST(0 AS FLOAT)]), (2, CAST(NULL AS ARRAY<FLOAT>))) AS q(id, e)"
+    found = rows(
+        tables,
+        f"SELECT id, name, ROUND(score, 3) FROM {queries} "
+        "LEFT JOIN LATERAL TABLE(VECTOR_SEARCH(TABLE documents, DESCRIPTOR(v), q.e, 2)) ON TRUE",
+    )
+    assert sorted(found, key=str) == [(1, "cat", 1.0), (1, "dog", 0.8), (2, None, None)]
+
+
 def test_a_changelog_goes_into_rows_and_back(tables: TableEnvironment) -> None:
     changes = "SELECT k, COUNT(*) AS n FROM (VALUES ('a'), ('b'), ('a')) AS v(k) GROUP BY k"
     found = rows(tables, f"SELECT op, k, n FROM TO_CHANGELOG(({changes}))")

@@ -20,7 +20,8 @@ from flinkpy.connectors.split_enumerator import StaticSplitEnumerator
 from flinkpy.connectors.split_reader import OpenSplit, SequentialSplitReader
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowType
-from flinkpy.table.connectors.table_source import ScanTableSource
+from flinkpy.table.connectors.table_source import ScanTableSource, VectorSearchFunction, VectorSearchTableSource
+from flinkpy.table.connectors.vector_search import InMemoryVectorSearch, VectorMetric
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +118,20 @@ class _OpenRange:
 
 
 @dataclass(frozen=True)
-class ArrowTableSource(ScanTableSource):
+class ArrowRows:
+    """All rows of an Arrow table."""
+
+    rows: pa.Table
+
+    def read_all(self) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        found = self.rows.combine_chunks().to_batches()
+        return found[0] if found else pa.RecordBatch.from_pylist([], schema=self.rows.schema)
+
+
+@dataclass(frozen=True)
+class ArrowTableSource(ScanTableSource, VectorSearchTableSource):
     """Reads the columns that are asked for."""
 
     rows: pa.Table
@@ -143,3 +157,6 @@ class ArrowTableSource(ScanTableSource):
 
     def with_limit(self, limit: int) -> ScanTableSource:
         return replace(self, rows=self.rows.slice(0, limit))
+
+    def vector_search_function(self, column: int) -> VectorSearchFunction:
+        return InMemoryVectorSearch(ArrowRows(self.rows), column, VectorMetric.COSINE)

@@ -39,6 +39,7 @@ from flinkpy.table.connectors.table_sink import DynamicTableSink
 from flinkpy.table.connectors.table_source import (
     DynamicTableSource,
 )
+from flinkpy.table.connectors.vector_search import METRIC, VectorMetric
 from flinkpy.table.formats.table_format import format_of
 from flinkpy.table.formats.table_format import identifiers as format_identifiers
 
@@ -70,7 +71,7 @@ class FileSystemTableFactory(TableFactory):
 
     identifier = "filesystem"
     required_options = (PATH, FORMAT)
-    optional_options = (MONITOR_INTERVAL, RELOAD_INTERVAL, PATH_PATTERN, *SINK_OPTIONS)
+    optional_options = (MONITOR_INTERVAL, RELOAD_INTERVAL, PATH_PATTERN, METRIC, *SINK_OPTIONS)
 
     @property
     def option_prefixes(self) -> Sequence[str]:  # type: ignore[override]
@@ -90,6 +91,7 @@ class FileSystemTableFactory(TableFactory):
             options.get(FORMAT) == "parquet" and not layout.partition_keys,
             pattern,
             reload_interval_ms=options.get(RELOAD_INTERVAL),
+            metric=VectorMetric(options.get(METRIC)),
         )
 
     def create_sink(self, context: FactoryContext) -> DynamicTableSink:

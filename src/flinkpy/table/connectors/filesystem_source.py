@@ -23,7 +23,10 @@ from flinkpy.table.connectors.table_source import (
     LookupFunction,
     LookupTableSource,
     ScanTableSource,
+    VectorSearchFunction,
+    VectorSearchTableSource,
 )
+from flinkpy.table.connectors.vector_search import InMemoryVectorSearch, VectorMetric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,6 +190,32 @@ def _partition_text(value: Any) -> str | None:
     return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@dataclass(frozen=True)
+class FileRows:
+    """All rows of a table of files."""
+
+    source: FileSource
+
+    def read_all(self) -> pa.RecordBatch:
+        """Reads the files that there are."""
+        import pyarrow as pa
+
+        from flinkpy.records.lanes import arrow_schema
+
+        batches = []
+        for split in self.source.list_splits(1):
+            reader = self.source.reading_format.open(split, READ_BATCH_ROWS)
+            try:
+                while (batch := reader.read_batch()) is not None:
+                    if batch.num_rows:
+                        batches.append(batch.values)
+            finally:
+                reader.close()
+        table = pa.Table.from_batches(batches, schema=arrow_schema(self.source.produced_type)).combine_chunks()
+        found = table.to_batches()
+        return found[0] if found else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
 class FileLookupFunction(LookupFunction):
     """Looks up rows of files, which it reads as a whole when it is opened.
 
@@ -208,22 +237,7 @@ class FileLookupFunction(LookupFunction):
         self._load()
 
     def _load(self) -> None:
-        import pyarrow as pa
-
-        from flinkpy.records.lanes import arrow_schema
-
-        batches = []
-        for split in self._source.list_splits(1):
-            reader = self._source.reading_format.open(split, READ_BATCH_ROWS)
-            try:
-                while (batch := reader.read_batch()) is not None:
-                    if batch.num_rows:
-                        batches.append(batch.values)
-            finally:
-                reader.close()
-        table = pa.Table.from_batches(batches, schema=arrow_schema(self._source.produced_type)).combine_chunks()
-        found = table.to_batches()
-        self._rows = found[0] if found else pa.RecordBatch.from_pylist([], schema=table.schema)
+        self._rows = FileRows(self._source).read_all()
         columns = [self._rows.column(place).to_pylist() for place in self._keys]
         self._rows_by_key = {}
         for number, key in enumerate(zip(*columns)):
@@ -249,7 +263,7 @@ class FileLookupFunction(LookupFunction):
 
 
 @dataclass(frozen=True)
-class FileSystemTableSource(ScanTableSource, LookupTableSource):
+class FileSystemTableSource(ScanTableSource, LookupTableSource, VectorSearchTableSource):
     """Reads the columns that are asked for, where the format can leave out the others.
 
     Differs: in a lookup join each subtask reads the files when it starts, and again if
@@ -273,6 +287,7 @@ class FileSystemTableSource(ScanTableSource, LookupTableSource):
     path_pattern: str | None = None
     metadata_keys: tuple[str, ...] = ()
     reload_interval_ms: int | None = None
+    metric: VectorMetric = VectorMetric.COSINE
 
     @property
     def summary(self) -> str:
@@ -334,6 +349,9 @@ class FileSystemTableSource(ScanTableSource, LookupTableSource):
 
     def lookup_function(self, keys: tuple[int, ...]) -> LookupFunction:
         return FileLookupFunction(self._source(None), keys, self.reload_interval_ms)
+
+    def vector_search_function(self, column: int) -> VectorSearchFunction:
+        return InMemoryVectorSearch(FileRows(self._source(None)), column, self.metric)
 
     def with_projection(self, paths: tuple[tuple[int, ...], ...], produced_type: RowType) -> ScanTableSource | None:
         places = [path[0] for path in paths]

@@ -209,3 +209,42 @@ class LookupTableSource(DynamicTableSource):
     def lookup_cache(self) -> LookupCacheOptions | None:
         """Returns the limits of the rows that a join keeps; None if it keeps none."""
         return None
+
+
+class VectorSearchFunction(ABC):
+    """Finds the rows of a table whose vectors are most similar to others. Used by one subtask.
+
+    Source: org.apache.flink.table.functions.VectorSearchFunction.
+    """
+
+    def open(self, context: Any) -> None:
+        """Called once before the first search with the runtime context of the operator."""
+        return
+
+    @abstractmethod
+    def search(self, queries: pa.ListArray, top_k: int) -> tuple[Any, pa.RecordBatch, Any]:
+        """Searches for a batch of vectors.
+
+        Args:
+            queries: n vectors, with the type of the searched column. NULL finds nothing.
+            top_k: the largest number of rows per vector.
+
+        Returns:
+            int64[m], ascending: for each found row the position of its query.
+            RecordBatch[m rows]: the rows, of the source's `produced_type`, the most similar ones first.
+            float64[m]: their scores.
+        """
+
+    def close(self) -> None:
+        return
+
+
+class VectorSearchTableSource(DynamicTableSource):
+    """A source that is asked for rows by the similarity of vectors.
+
+    Source: org.apache.flink.table.connector.source.VectorSearchTableSource.
+    """
+
+    @abstractmethod
+    def vector_search_function(self, column: int) -> VectorSearchFunction:
+        """Returns the function that compares the vectors of this column. It is pickled into the job."""

@@ -141,7 +141,7 @@ def _logical_line(node: rel.RelNode) -> str:
             return f"LogicalTableFunctionScan(invocation=[{window}])"
         case rel.ProcessTableFunction():
             return f"LogicalTableFunctionScan(invocation=[{node.invocation}])"
-        case rel.MLPredict():
+        case rel.MLPredict() | rel.VectorSearch():
             call = rex_text(node.call, at(node.input.width))
             return f"LogicalTableFunctionScan(invocation=[{call}])"
         case rel.Correlate():

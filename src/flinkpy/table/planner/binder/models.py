@@ -9,21 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ValidationError
-from flinkpy.configuration.options import ConfigOption, OptionType, read_option
+from flinkpy.configuration.options import read_option
 from flinkpy.configuration.table_options import (
     ASYNC_ML_PREDICT_CAPACITY,
-    ASYNC_ML_PREDICT_OUTPUT_MODE,
     ASYNC_ML_PREDICT_TIMEOUT,
 )
 from flinkpy.functions.table_functions import FunctionContext, TableFunction
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import InputRef, UserFunctionCall
 from flinkpy.sql.types.casting import supports_implicit_cast
-from flinkpy.table.connectors.table_options import TableOptions
 from flinkpy.table.models.model_provider import PredictFunction
 from flinkpy.table.models.registry import model_provider
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.arguments import bind_arguments, constant_map, descriptor_names, table_argument
+from flinkpy.table.planner.binder.async_config import AsyncConfig
 from flinkpy.table.planner.binder.scope import Scope
 from flinkpy.table.planner.errors import did_you_mean, invalid
 from flinkpy.table.planner.logical import nodes as rel
@@ -35,18 +34,6 @@ if TYPE_CHECKING:
     from flinkpy.table.planner.binder.queries import QueryBinder
 
 ML_PREDICT = "ML_PREDICT"
-_ASYNC: ConfigOption[bool | None] = ConfigOption("async", OptionType.BOOL, None, "True for several calls in flight.")
-_CAPACITY: ConfigOption[int | None] = ConfigOption(
-    "max-concurrent-operations", OptionType.INT, None, "Most calls in flight.", minimum=1
-)
-_TIMEOUT: ConfigOption[int | None] = ConfigOption("timeout", OptionType.DURATION, None, "The time for a row.")
-_OUTPUT_MODE: ConfigOption[str | None] = ConfigOption(
-    "output-mode",
-    OptionType.ENUM,
-    None,
-    "If results may overtake one another. They never do here.",
-    choices=ASYNC_ML_PREDICT_OUTPUT_MODE.choices,
-)
 
 
 class PredictTableFunction(TableFunction):
@@ -143,18 +130,15 @@ def _settings(
         if node is None
         else constant_map(queries, node, f"Config parameter of {ML_PREDICT} must be a MAP of constants.")
     )
-    options = TableOptions(raw, f"the config of {ML_PREDICT}")
-    options.check(ML_PREDICT, (), (_ASYNC, _CAPACITY, _TIMEOUT, _OUTPUT_MODE))
-    wanted = options.get(_ASYNC)
-    if wanted and not can_be_async:
+    config = AsyncConfig.of(raw, ML_PREDICT)
+    if config.is_async and not can_be_async:
         raise ValidationError(
             f"Require async mode, but model provider of model '{model}' doesn't support async mode.",
             details={"model": model},
         )
     configuration = queries.context.configuration
-    capacity, timeout_ms = options.get(_CAPACITY), options.get(_TIMEOUT)
     return (
-        can_be_async if wanted is None else wanted,
-        read_option(configuration, ASYNC_ML_PREDICT_CAPACITY) if capacity is None else capacity,
-        read_option(configuration, ASYNC_ML_PREDICT_TIMEOUT) if timeout_ms is None else timeout_ms,
+        can_be_async if config.is_async is None else config.is_async,
+        read_option(configuration, ASYNC_ML_PREDICT_CAPACITY) if config.capacity is None else config.capacity,
+        read_option(configuration, ASYNC_ML_PREDICT_TIMEOUT) if config.timeout_ms is None else config.timeout_ms,
     )

@@ -21,6 +21,7 @@ from flinkpy.table.planner.binder.process_table_functions import (
 from flinkpy.table.planner.binder.program_nodes import BoundTable
 from flinkpy.table.planner.binder.scans import TableExpansion
 from flinkpy.table.planner.binder.scope import Relation, Scope
+from flinkpy.table.planner.binder.vector_search import VECTOR_SEARCH, bind_vector_search
 from flinkpy.table.planner.binder.window_functions import WINDOW_FUNCTIONS, bind_window_function
 from flinkpy.table.planner.errors import invalid
 from flinkpy.table.planner.logical import nodes as rel
@@ -223,6 +224,10 @@ class TableReferenceBinder:
     def _is_process_table_function(self, call: ast.FunctionCall) -> bool:
         return call.function in PROCESS_TABLE_FUNCTIONS and self._queries.functions.is_builtin(call.name)
 
+    def _is_vector_search(self, node: ast.TableReference) -> bool:
+        is_named = isinstance(node, ast.TableFunction) and node.call.function == VECTOR_SEARCH
+        return is_named and self._queries.functions.is_builtin(node.call.name)  # type: ignore[attr-defined]
+
     def _join_function(
         self,
         node: ast.Join,
@@ -255,14 +260,18 @@ class TableReferenceBinder:
         if isinstance(node, ast.Unnest):
             call, row = self._unnest(node, binder)
             path: tuple[str, ...] = ()
+        elif self._is_vector_search(node):
+            assert isinstance(node, ast.TableFunction)
+            call, row = bind_vector_search(self._queries, binder, node.call)
+            path = (node.call.name.last,)
         else:
             assert isinstance(node, ast.TableFunction)
             user = self._queries.functions.user(node.call.name)
             if user is None or user.kind != "TABLE":
                 raise invalid(node.call, f"No match found for table function {node.call.name.last}")
             arguments = tuple(binder.bind(each) for each in node.call.arguments)
-            kind = user.result_type(tuple(each.type for each in arguments))
-            row = kind if isinstance(kind, lt.RowType) else rel.row_of(("EXPR$0",), (kind,))
+            result = user.result_type(tuple(each.type for each in arguments))
+            row = result if isinstance(result, lt.RowType) else rel.row_of(("EXPR$0",), (result,))
             call = UserFunctionCall(
                 row, node.call.name.last, user.function, arguments, user.mode, user.is_deterministic
             )
@@ -277,7 +286,8 @@ class TableReferenceBinder:
                         f"whereas alias list has {len(alias.columns)} columns",
                     )
                 row = rel.row_of(tuple(each.last for each in alias.columns), tuple(each.type for each in row.fields))
-        plan = rel.Correlate(left, call, row, join_type)
+        kind = rel.VectorSearch if self._is_vector_search(node) else rel.Correlate
+        plan = kind(left, call, row, join_type)
         scope = self._joined_scope(left, left_scope, (Relation(path, row.names, 0, row),))
         return plan, self._retyped(plan, scope, left_scope, join_type)
 

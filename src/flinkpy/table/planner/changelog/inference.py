@@ -140,7 +140,7 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
         case ph.ProcessTableFunction():
             inputs = below(ALL_CHANGES if node.takes_changes else INSERT_ONLY)
             provided = ALL_CHANGES if node.emits_changes else INSERT_ONLY
-        case ph.MLPredictTableFunction():
+        case ph.MLPredictTableFunction() | ph.VectorSearchTableFunction():
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.Match() | ph.TemporalSort():
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY

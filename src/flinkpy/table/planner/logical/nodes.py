@@ -241,6 +241,11 @@ class MLPredict(Correlate):
 
 
 @dataclass(frozen=True, eq=False)
+class VectorSearch(Correlate):
+    """Adds the most similar rows of a table to each row. Later searches may find others: rows are never taken back."""
+
+
+@dataclass(frozen=True, eq=False)
 class ProcessTableFunction(_OneInput):
     """Calls a process table function with row semantics.
 

@@ -565,7 +565,7 @@ class PhysicalBuilder:
         below = self.build(node.input)
         row_type = rel.join_row_type(below.row_type, node.function_type, node.join_type)
         call = self._regular_calls(_retyped(node.call, below))
-        kind = ph.MLPredictTableFunction if isinstance(node, rel.MLPredict) else ph.Correlate
+        kind = _FUNCTION_CALLS.get(type(node), ph.Correlate)
         return kind([below], row_type, call, node.join_type, node.function_type, node.condition)
 
     @_build.register
@@ -830,6 +830,13 @@ def _state_ttl(node: rel.Join) -> tuple[int | None, int | None]:
     options = [option for name, options in node.hints if name == "STATE_TTL" for option in options]
     by_side = {side: duration_ms(value) for side, value in options}
     return by_side.get(LEFT), by_side.get(RIGHT)
+
+
+#: The nodes of function calls that are no Correlate in plans.
+_FUNCTION_CALLS: dict[type[rel.RelNode], type[ph.Correlate]] = {
+    rel.MLPredict: ph.MLPredictTableFunction,
+    rel.VectorSearch: ph.VectorSearchTableFunction,
+}
 
 
 def _lookup_table(node: rel.RelNode) -> tuple[rel.Scan | None, tuple[RexNode, ...], RexNode | None]:

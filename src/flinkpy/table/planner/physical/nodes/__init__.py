@@ -23,6 +23,7 @@ from flinkpy.table.planner.physical.nodes.functions import (
     ProcessTableFunction,
     ReplicateRows,
     RowLevelChange,
+    VectorSearchTableFunction,
 )
 from flinkpy.table.planner.physical.nodes.joins import (
     IntervalJoin,
@@ -104,6 +105,7 @@ __all__ = [
     "Term",
     "Union",
     "Values",
+    "VectorSearchTableFunction",
     "WatermarkAssigner",
     "WindowAggregate",
     "WindowAggregateNode",

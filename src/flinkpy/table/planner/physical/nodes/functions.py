@@ -55,6 +55,13 @@ class MLPredictTableFunction(Correlate):
 
 
 @dataclass(eq=False)
+class VectorSearchTableFunction(Correlate):
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(eq=False)
 class ProcessTableFunction(PhysicalNode):
     function: Any
     invocation: str
