@@ -39,7 +39,7 @@ from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.default_scheduler import PARTITION_DETAIL, DefaultScheduler, SchedulerOptions
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
-from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.jobmaster.slotpool.physical_slot import SlotOffer, TaskManagerLocation
 
 NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "150"))
 #: The most steps of a run, far more than any of these runs needs.
@@ -166,8 +166,8 @@ class World:
 
     def run(self, effect: fx.SchedulerEffect) -> None:
         match effect:
-            case fx.DeclareRequirements(num_slots):
-                self.wanted = num_slots
+            case fx.DeclareRequirements(requirements):
+                self.wanted = requirements.total
             case fx.SubmitTasks():
                 self.pending.append(effect)
             case fx.CancelTasks(location, attempts):
@@ -259,7 +259,7 @@ class World:
             slot = AllocationID(f"{executor.name}-{self._numbers}")
             executor.slots.add(slot)
             resource_id = executor.location.resource_id
-            for effect in self.scheduler.handle(ev.SlotsOffered(resource_id, ((slot, 0),)), self.now_ms):
+            for effect in self.scheduler.handle(ev.SlotsOffered(resource_id, (SlotOffer(slot, 0),)), self.now_ms):
                 self.run(effect)
             if slot not in self.scheduler.slot_pool.allocations_of(resource_id):
                 executor.slots.discard(slot)

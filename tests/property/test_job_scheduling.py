@@ -21,7 +21,7 @@ from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler, SchedulerOptions
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
-from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.jobmaster.slotpool.physical_slot import SlotOffer, TaskManagerLocation
 
 E = ExecutionState
 BOOM = FunctionError("boom")
@@ -148,8 +148,8 @@ class ClusterMachine(RuleBasedStateMachine):
         match effect:
             case fx.SubmitTasks() | fx.CancelTasks():
                 self.calls.append(effect)
-            case fx.DeclareRequirements(num_slots):
-                self.required = num_slots
+            case fx.DeclareRequirements(requirements):
+                self.required = requirements.total
             case fx.FreeSlot(slot, _):
                 self._free(slot.location.resource_id.value, slot.allocation_id)
             case fx.JobTerminated(state, _):
@@ -178,7 +178,7 @@ class ClusterMachine(RuleBasedStateMachine):
         offers = []
         for index in range(num_slots):
             self.num_allocations += 1
-            offers.append((AllocationID(f"a{self.num_allocations}"), index))
+            offers.append(SlotOffer(AllocationID(f"a{self.num_allocations}"), index))
         event = ev.SlotsOffered(ResourceID(name), tuple(offers))
         before = self.scheduler.slot_pool.allocations_of(ResourceID(name))
         self.send(event)

@@ -95,9 +95,9 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         if executor is None:
             return  # the loss of the TaskExecutor is the answer
         held = executor.slots[request.slot_index]
-        is_taken = held is None and executor.profile in (None, request.resource_profile)
+        is_taken = held is None and executor.profile in (None, request.environment_profile)
         if is_taken:
-            executor.profile = request.resource_profile
+            executor.profile = request.environment_profile
             executor.slots[request.slot_index] = (request.allocation_id, request.job_id)
         if is_taken or (held is not None and held[0] == request.allocation_id):
             self.under_way.append(lambda: self.run(self.manager.slot_request_acknowledged(*key)))

@@ -10,7 +10,7 @@ from flinkpy.common.errors import TaskManagerLostError
 from flinkpy.common.ids import AllocationID, ResourceID
 from flinkpy.jobmaster.slotpool import declarative_slot_pool as sp
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool, SlotPoolOptions
-from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.jobmaster.slotpool.physical_slot import SlotOffer, TaskManagerLocation
 
 CAUSE = TaskManagerLostError("gone")
 NAMES = st.sampled_from(["tm1", "tm2", "tm3"])
@@ -39,8 +39,8 @@ class SlotPoolMachine(RuleBasedStateMachine):
                     del self.waiting[request_id]
                     self.free.pop(slot.allocation_id, None)
                     self.used[slot.allocation_id] = slot.location.resource_id.value
-                case sp.RequirementsChanged(num_slots):
-                    self.declared = num_slots
+                case sp.RequirementsChanged(requirements):
+                    self.declared = requirements.total
         assert self.declared == len(self.waiting) + len(self.used)
         assert self.pool.num_slots == len(self.used) + len(self.free)
         assert self.pool.reserved_allocations == self.used.keys()
@@ -78,17 +78,17 @@ class SlotPoolMachine(RuleBasedStateMachine):
         offers = []
         for index in range(number):
             self.num_allocations += 1
-            offers.append((AllocationID(f"a{self.num_allocations}"), index))
+            offers.append(SlotOffer(AllocationID(f"a{self.num_allocations}"), index))
         num_waiting = len(self.waiting)
         self.check(self.pool.offer_slots(ResourceID(name), offers, self.now_ms))
         held = self.pool.allocations_of(ResourceID(name))
-        assert sum(allocation in held for allocation, _ in offers) == min(number, num_waiting)
+        assert sum(offer.allocation_id in held for offer in offers) == min(number, num_waiting)
 
     @precondition(lambda self: self.used)
     @rule(data=st.data())
     def offer_again(self, data):
         allocation, name = data.draw(st.sampled_from(sorted(self.used.items())))
-        assert self.check(self.pool.offer_slots(ResourceID(name), [(allocation, 0)], self.now_ms)) == []
+        assert self.check(self.pool.offer_slots(ResourceID(name), [SlotOffer(allocation, 0)], self.now_ms)) == []
         assert allocation in self.pool.allocations_of(ResourceID(name))
 
     @precondition(lambda self: self.used)

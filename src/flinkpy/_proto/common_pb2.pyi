@@ -83,6 +83,31 @@ class Acknowledge(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ResourceProfile(_message.Message):
+    __slots__ = ("cpu_cores", "task_heap_bytes", "task_off_heap_bytes", "managed_bytes", "network_bytes", "external", "is_any")
+    class ExternalEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    CPU_CORES_FIELD_NUMBER: _ClassVar[int]
+    TASK_HEAP_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TASK_OFF_HEAP_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MANAGED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    EXTERNAL_FIELD_NUMBER: _ClassVar[int]
+    IS_ANY_FIELD_NUMBER: _ClassVar[int]
+    cpu_cores: float
+    task_heap_bytes: int
+    task_off_heap_bytes: int
+    managed_bytes: int
+    network_bytes: int
+    external: _containers.ScalarMap[str, float]
+    is_any: bool
+    def __init__(self, cpu_cores: _Optional[float] = ..., task_heap_bytes: _Optional[int] = ..., task_off_heap_bytes: _Optional[int] = ..., managed_bytes: _Optional[int] = ..., network_bytes: _Optional[int] = ..., external: _Optional[_Mapping[str, float]] = ..., is_any: _Optional[bool] = ...) -> None: ...
+
 class ErrorInfo(_message.Message):
     __slots__ = ("type", "message", "domain", "retry", "traceback", "details", "cause")
     class DetailsEntry(_message.Message):

@@ -89,7 +89,7 @@ class JobEdge(_message.Message):
     def __init__(self, source_data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ..., partitioner_name: _Optional[str] = ...) -> None: ...
 
 class JobVertex(_message.Message):
-    __slots__ = ("id", "name", "description", "parallelism", "max_parallelism", "slot_sharing_group", "chain", "inputs", "results", "task_kind", "is_committer", "supports_concurrent_attempts", "parallelism_bound", "is_non_parallel")
+    __slots__ = ("id", "name", "description", "parallelism", "max_parallelism", "slot_sharing_group", "chain", "inputs", "results", "task_kind", "is_committer", "supports_concurrent_attempts", "slot_resources", "parallelism_bound", "is_non_parallel")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +102,7 @@ class JobVertex(_message.Message):
     TASK_KIND_FIELD_NUMBER: _ClassVar[int]
     IS_COMMITTER_FIELD_NUMBER: _ClassVar[int]
     SUPPORTS_CONCURRENT_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SLOT_RESOURCES_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_BOUND_FIELD_NUMBER: _ClassVar[int]
     IS_NON_PARALLEL_FIELD_NUMBER: _ClassVar[int]
     id: str
@@ -116,9 +117,10 @@ class JobVertex(_message.Message):
     task_kind: str
     is_committer: bool
     supports_concurrent_attempts: bool
+    slot_resources: _common_pb2.ResourceProfile
     parallelism_bound: int
     is_non_parallel: bool
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., chain: _Optional[_Iterable[_Union[OperatorDescriptor, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[JobEdge, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[IntermediateDataSet, _Mapping]]] = ..., task_kind: _Optional[str] = ..., is_committer: _Optional[bool] = ..., supports_concurrent_attempts: _Optional[bool] = ..., parallelism_bound: _Optional[int] = ..., is_non_parallel: _Optional[bool] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., chain: _Optional[_Iterable[_Union[OperatorDescriptor, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[JobEdge, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[IntermediateDataSet, _Mapping]]] = ..., task_kind: _Optional[str] = ..., is_committer: _Optional[bool] = ..., supports_concurrent_attempts: _Optional[bool] = ..., slot_resources: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ..., parallelism_bound: _Optional[int] = ..., is_non_parallel: _Optional[bool] = ...) -> None: ...
 
 class VertexParallelismBounds(_message.Message):
     __slots__ = ("vertex_id", "lower_bound", "upper_bound")

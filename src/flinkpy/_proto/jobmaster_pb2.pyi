@@ -34,15 +34,27 @@ class RegisterTaskManagerResponse(_message.Message):
     heartbeat_interval_ms: int
     def __init__(self, resource_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ...) -> None: ...
 
+class NotEnoughResourcesRequest(_message.Message):
+    __slots__ = ("job_id", "resources", "reason")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    resources: _common_pb2.ResourceProfile
+    reason: str
+    def __init__(self, job_id: _Optional[str] = ..., resources: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class SlotOffer(_message.Message):
-    __slots__ = ("allocation_id", "slot_index", "resource_profile")
+    __slots__ = ("allocation_id", "slot_index", "resource_profile", "resources")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     SLOT_INDEX_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_PROFILE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     slot_index: int
     resource_profile: str
-    def __init__(self, allocation_id: _Optional[str] = ..., slot_index: _Optional[int] = ..., resource_profile: _Optional[str] = ...) -> None: ...
+    resources: _common_pb2.ResourceProfile
+    def __init__(self, allocation_id: _Optional[str] = ..., slot_index: _Optional[int] = ..., resource_profile: _Optional[str] = ..., resources: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ...) -> None: ...
 
 class OfferSlotsRequest(_message.Message):
     __slots__ = ("job_id", "resource_id", "offers")

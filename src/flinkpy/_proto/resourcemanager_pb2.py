@@ -26,7 +26,7 @@ from flinkpy._proto import common_pb2 as flinkpy_dot_common__pb2
 from flinkpy._proto import metrics_pb2 as flinkpy_dot_metrics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66linkpy/resourcemanager.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x15\x66linkpy/metrics.proto\"g\n\x18RegisterJobMasterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\"l\n\x19RegisterJobMasterResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x03 \x01(\x03\"B\n\x13ResourceRequirement\x12\x11\n\tnum_slots\x18\x01 \x01(\x05\x12\x18\n\x10resource_profile\x18\x02 \x01(\t\"\xff\x01\n\x14ResourceRequirements\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x1a\n\x12job_master_address\x18\x03 \x01(\t\x12\x32\n\x0crequirements\x18\x04 \x03(\x0b\x32\x1c.flinkpy.ResourceRequirement\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\x12\x1c\n\x14\x62locked_resource_ids\x18\x06 \x03(\t\x12\x19\n\x11num_slots_at_once\x18\x07 \x01(\x05\x12\x1e\n\x16\x61\x64opted_allocation_ids\x18\x08 \x03(\t\"Z\n\nSlotStatus\x12\x12\n\nslot_index\x18\x01 \x01(\x05\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\x12\x11\n\tnum_tasks\x18\x04 \x01(\x05\"N\n\nSlotReport\x12\"\n\x05slots\x18\x01 \x03(\x0b\x32\x13.flinkpy.SlotStatus\x12\x1c\n\x14jobs_with_partitions\x18\x02 \x03(\t\">\n\x13HardwareDescription\x12\x11\n\tcpu_cores\x18\x01 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\"\xd9\x01\n\x1bRegisterTaskExecutorRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12.\n\x08hardware\x18\x06 \x01(\x0b\x32\x1c.flinkpy.HardwareDescription\x12\x11\n\tnum_slots\x18\x07 \x01(\x05\x12\x14\n\x07profile\x18\x08 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_profile\"\x84\x01\n\x1cRegisterTaskExecutorResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x04 \x01(\x03\"f\n\x15SendSlotReportRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12#\n\x06report\x18\x03 \x01(\x0b\x32\x13.flinkpy.SlotReport\"q\n\x1aNotifySlotAvailableRequest\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x12\n\nslot_index\x18\x03 \x01(\x05\x12\x15\n\rallocation_id\x18\x04 \x01(\t\"k\n\x15TaskExecutorHeartbeat\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12(\n\x0bslot_report\x18\x03 \x01(\x0b\x32\x13.flinkpy.SlotReport\"9\n\x12JobMasterHeartbeat\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\"S\n ResourceManagerHeartbeatResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x12\n\nregistered\x18\x02 \x01(\x08\"H\n\x11\x44isconnectRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"-\n\x16TaskManagerInfoRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\"\xd7\x01\n\x0fTaskManagerInfo\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12.\n\x08hardware\x18\x06 \x01(\x0b\x32\x1c.flinkpy.HardwareDescription\x12\"\n\x05slots\x18\x07 \x03(\x0b\x32\x13.flinkpy.SlotStatus\x12\x19\n\x11last_heartbeat_ms\x18\x08 \x01(\x03\"J\n\x17TaskManagerInfoResponse\x12/\n\rtask_managers\x18\x01 \x03(\x0b\x32\x18.flinkpy.TaskManagerInfo\"\x19\n\x17ResourceOverviewRequest\"\x9e\x01\n\x10ResourceOverview\x12\x19\n\x11num_task_managers\x18\x01 \x01(\x05\x12\x17\n\x0fnum_slots_total\x18\x02 \x01(\x05\x12\x16\n\x0enum_slots_free\x18\x03 \x01(\x05\x12!\n\x19num_pending_task_managers\x18\x04 \x01(\x05\x12\x1b\n\x13resource_manager_id\x18\x05 \x01(\t2\x92\x08\n\x0fResourceManager\x12Z\n\x11RegisterJobMaster\x12!.flinkpy.RegisterJobMasterRequest\x1a\".flinkpy.RegisterJobMasterResponse\x12O\n\x18\x44\x65\x63lareRequiredResources\x12\x1d.flinkpy.ResourceRequirements\x1a\x14.flinkpy.Acknowledge\x12\x63\n\x14RegisterTaskExecutor\x12$.flinkpy.RegisterTaskExecutorRequest\x1a%.flinkpy.RegisterTaskExecutorResponse\x12\x46\n\x0eSendSlotReport\x12\x1e.flinkpy.SendSlotReportRequest\x1a\x14.flinkpy.Acknowledge\x12P\n\x13NotifySlotAvailable\x12#.flinkpy.NotifySlotAvailableRequest\x1a\x14.flinkpy.Acknowledge\x12\x66\n\x19HeartbeatFromTaskExecutor\x12\x1e.flinkpy.TaskExecutorHeartbeat\x1a).flinkpy.ResourceManagerHeartbeatResponse\x12`\n\x16HeartbeatFromJobMaster\x12\x1b.flinkpy.JobMasterHeartbeat\x1a).flinkpy.ResourceManagerHeartbeatResponse\x12J\n\x16\x44isconnectTaskExecutor\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12G\n\x13\x44isconnectJobMaster\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12[\n\x16RequestTaskManagerInfo\x12\x1f.flinkpy.TaskManagerInfoRequest\x1a .flinkpy.TaskManagerInfoResponse\x12V\n\x17RequestResourceOverview\x12 .flinkpy.ResourceOverviewRequest\x1a\x19.flinkpy.ResourceOverview\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDumpb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66linkpy/resourcemanager.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x15\x66linkpy/metrics.proto\"g\n\x18RegisterJobMasterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\"l\n\x19RegisterJobMasterResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x03 \x01(\x03\"o\n\x13ResourceRequirement\x12\x11\n\tnum_slots\x18\x01 \x01(\x05\x12\x18\n\x10resource_profile\x18\x02 \x01(\t\x12+\n\tresources\x18\x03 \x01(\x0b\x32\x18.flinkpy.ResourceProfile\"\xff\x01\n\x14ResourceRequirements\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x1a\n\x12job_master_address\x18\x03 \x01(\t\x12\x32\n\x0crequirements\x18\x04 \x03(\x0b\x32\x1c.flinkpy.ResourceRequirement\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\x12\x1c\n\x14\x62locked_resource_ids\x18\x06 \x03(\t\x12\x19\n\x11num_slots_at_once\x18\x07 \x01(\x05\x12\x1e\n\x16\x61\x64opted_allocation_ids\x18\x08 \x03(\t\"\xa4\x01\n\nSlotStatus\x12\x12\n\nslot_index\x18\x01 \x01(\x05\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\x12\x11\n\tnum_tasks\x18\x04 \x01(\x05\x12+\n\tresources\x18\x05 \x01(\x0b\x32\x18.flinkpy.ResourceProfile\x12\x1b\n\x13\x65nvironment_profile\x18\x06 \x01(\t\"N\n\nSlotReport\x12\"\n\x05slots\x18\x01 \x03(\x0b\x32\x13.flinkpy.SlotStatus\x12\x1c\n\x14jobs_with_partitions\x18\x02 \x03(\t\">\n\x13HardwareDescription\x12\x11\n\tcpu_cores\x18\x01 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\"\xc4\x02\n\x1bRegisterTaskExecutorRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12.\n\x08hardware\x18\x06 \x01(\x0b\x32\x1c.flinkpy.HardwareDescription\x12\x11\n\tnum_slots\x18\x07 \x01(\x05\x12\x14\n\x07profile\x18\x08 \x01(\tH\x00\x88\x01\x01\x12\x30\n\x0etotal_resource\x18\t \x01(\x0b\x32\x18.flinkpy.ResourceProfile\x12\x37\n\x15\x64\x65\x66\x61ult_slot_resource\x18\n \x01(\x0b\x32\x18.flinkpy.ResourceProfileB\n\n\x08_profile\"\x84\x01\n\x1cRegisterTaskExecutorResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x13\n\x0bresource_id\x18\x03 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x04 \x01(\x03\"f\n\x15SendSlotReportRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12#\n\x06report\x18\x03 \x01(\x0b\x32\x13.flinkpy.SlotReport\"q\n\x1aNotifySlotAvailableRequest\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x12\n\nslot_index\x18\x03 \x01(\x05\x12\x15\n\rallocation_id\x18\x04 \x01(\t\"k\n\x15TaskExecutorHeartbeat\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12(\n\x0bslot_report\x18\x03 \x01(\x0b\x32\x13.flinkpy.SlotReport\"9\n\x12JobMasterHeartbeat\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\"S\n ResourceManagerHeartbeatResponse\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\x12\x12\n\nregistered\x18\x02 \x01(\x08\"H\n\x11\x44isconnectRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"-\n\x16TaskManagerInfoRequest\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\"\x86\x03\n\x0fTaskManagerInfo\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12.\n\x08hardware\x18\x06 \x01(\x0b\x32\x1c.flinkpy.HardwareDescription\x12\"\n\x05slots\x18\x07 \x03(\x0b\x32\x13.flinkpy.SlotStatus\x12\x19\n\x11last_heartbeat_ms\x18\x08 \x01(\x03\x12\x11\n\tnum_slots\x18\t \x01(\x05\x12\x30\n\x0etotal_resource\x18\n \x01(\x0b\x32\x18.flinkpy.ResourceProfile\x12/\n\rfree_resource\x18\x0b \x01(\x0b\x32\x18.flinkpy.ResourceProfile\x12\x37\n\x15\x64\x65\x66\x61ult_slot_resource\x18\x0c \x01(\x0b\x32\x18.flinkpy.ResourceProfile\"J\n\x17TaskManagerInfoResponse\x12/\n\rtask_managers\x18\x01 \x03(\x0b\x32\x18.flinkpy.TaskManagerInfo\"\x19\n\x17ResourceOverviewRequest\"\x9e\x01\n\x10ResourceOverview\x12\x19\n\x11num_task_managers\x18\x01 \x01(\x05\x12\x17\n\x0fnum_slots_total\x18\x02 \x01(\x05\x12\x16\n\x0enum_slots_free\x18\x03 \x01(\x05\x12!\n\x19num_pending_task_managers\x18\x04 \x01(\x05\x12\x1b\n\x13resource_manager_id\x18\x05 \x01(\t2\x92\x08\n\x0fResourceManager\x12Z\n\x11RegisterJobMaster\x12!.flinkpy.RegisterJobMasterRequest\x1a\".flinkpy.RegisterJobMasterResponse\x12O\n\x18\x44\x65\x63lareRequiredResources\x12\x1d.flinkpy.ResourceRequirements\x1a\x14.flinkpy.Acknowledge\x12\x63\n\x14RegisterTaskExecutor\x12$.flinkpy.RegisterTaskExecutorRequest\x1a%.flinkpy.RegisterTaskExecutorResponse\x12\x46\n\x0eSendSlotReport\x12\x1e.flinkpy.SendSlotReportRequest\x1a\x14.flinkpy.Acknowledge\x12P\n\x13NotifySlotAvailable\x12#.flinkpy.NotifySlotAvailableRequest\x1a\x14.flinkpy.Acknowledge\x12\x66\n\x19HeartbeatFromTaskExecutor\x12\x1e.flinkpy.TaskExecutorHeartbeat\x1a).flinkpy.ResourceManagerHeartbeatResponse\x12`\n\x16HeartbeatFromJobMaster\x12\x1b.flinkpy.JobMasterHeartbeat\x1a).flinkpy.ResourceManagerHeartbeatResponse\x12J\n\x16\x44isconnectTaskExecutor\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12G\n\x13\x44isconnectJobMaster\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12[\n\x16RequestTaskManagerInfo\x12\x1f.flinkpy.TaskManagerInfoRequest\x1a .flinkpy.TaskManagerInfoResponse\x12V\n\x17RequestResourceOverview\x12 .flinkpy.ResourceOverviewRequest\x1a\x19.flinkpy.ResourceOverview\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDumpb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,41 +38,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTERJOBMASTERRESPONSE']._serialized_start=192
   _globals['_REGISTERJOBMASTERRESPONSE']._serialized_end=300
   _globals['_RESOURCEREQUIREMENT']._serialized_start=302
-  _globals['_RESOURCEREQUIREMENT']._serialized_end=368
-  _globals['_RESOURCEREQUIREMENTS']._serialized_start=371
-  _globals['_RESOURCEREQUIREMENTS']._serialized_end=626
-  _globals['_SLOTSTATUS']._serialized_start=628
-  _globals['_SLOTSTATUS']._serialized_end=718
-  _globals['_SLOTREPORT']._serialized_start=720
-  _globals['_SLOTREPORT']._serialized_end=798
-  _globals['_HARDWAREDESCRIPTION']._serialized_start=800
-  _globals['_HARDWAREDESCRIPTION']._serialized_end=862
-  _globals['_REGISTERTASKEXECUTORREQUEST']._serialized_start=865
-  _globals['_REGISTERTASKEXECUTORREQUEST']._serialized_end=1082
-  _globals['_REGISTERTASKEXECUTORRESPONSE']._serialized_start=1085
-  _globals['_REGISTERTASKEXECUTORRESPONSE']._serialized_end=1217
-  _globals['_SENDSLOTREPORTREQUEST']._serialized_start=1219
-  _globals['_SENDSLOTREPORTREQUEST']._serialized_end=1321
-  _globals['_NOTIFYSLOTAVAILABLEREQUEST']._serialized_start=1323
-  _globals['_NOTIFYSLOTAVAILABLEREQUEST']._serialized_end=1436
-  _globals['_TASKEXECUTORHEARTBEAT']._serialized_start=1438
-  _globals['_TASKEXECUTORHEARTBEAT']._serialized_end=1545
-  _globals['_JOBMASTERHEARTBEAT']._serialized_start=1547
-  _globals['_JOBMASTERHEARTBEAT']._serialized_end=1604
-  _globals['_RESOURCEMANAGERHEARTBEATRESPONSE']._serialized_start=1606
-  _globals['_RESOURCEMANAGERHEARTBEATRESPONSE']._serialized_end=1689
-  _globals['_DISCONNECTREQUEST']._serialized_start=1691
-  _globals['_DISCONNECTREQUEST']._serialized_end=1763
-  _globals['_TASKMANAGERINFOREQUEST']._serialized_start=1765
-  _globals['_TASKMANAGERINFOREQUEST']._serialized_end=1810
-  _globals['_TASKMANAGERINFO']._serialized_start=1813
-  _globals['_TASKMANAGERINFO']._serialized_end=2028
-  _globals['_TASKMANAGERINFORESPONSE']._serialized_start=2030
-  _globals['_TASKMANAGERINFORESPONSE']._serialized_end=2104
-  _globals['_RESOURCEOVERVIEWREQUEST']._serialized_start=2106
-  _globals['_RESOURCEOVERVIEWREQUEST']._serialized_end=2131
-  _globals['_RESOURCEOVERVIEW']._serialized_start=2134
-  _globals['_RESOURCEOVERVIEW']._serialized_end=2292
-  _globals['_RESOURCEMANAGER']._serialized_start=2295
-  _globals['_RESOURCEMANAGER']._serialized_end=3337
+  _globals['_RESOURCEREQUIREMENT']._serialized_end=413
+  _globals['_RESOURCEREQUIREMENTS']._serialized_start=416
+  _globals['_RESOURCEREQUIREMENTS']._serialized_end=671
+  _globals['_SLOTSTATUS']._serialized_start=674
+  _globals['_SLOTSTATUS']._serialized_end=838
+  _globals['_SLOTREPORT']._serialized_start=840
+  _globals['_SLOTREPORT']._serialized_end=918
+  _globals['_HARDWAREDESCRIPTION']._serialized_start=920
+  _globals['_HARDWAREDESCRIPTION']._serialized_end=982
+  _globals['_REGISTERTASKEXECUTORREQUEST']._serialized_start=985
+  _globals['_REGISTERTASKEXECUTORREQUEST']._serialized_end=1309
+  _globals['_REGISTERTASKEXECUTORRESPONSE']._serialized_start=1312
+  _globals['_REGISTERTASKEXECUTORRESPONSE']._serialized_end=1444
+  _globals['_SENDSLOTREPORTREQUEST']._serialized_start=1446
+  _globals['_SENDSLOTREPORTREQUEST']._serialized_end=1548
+  _globals['_NOTIFYSLOTAVAILABLEREQUEST']._serialized_start=1550
+  _globals['_NOTIFYSLOTAVAILABLEREQUEST']._serialized_end=1663
+  _globals['_TASKEXECUTORHEARTBEAT']._serialized_start=1665
+  _globals['_TASKEXECUTORHEARTBEAT']._serialized_end=1772
+  _globals['_JOBMASTERHEARTBEAT']._serialized_start=1774
+  _globals['_JOBMASTERHEARTBEAT']._serialized_end=1831
+  _globals['_RESOURCEMANAGERHEARTBEATRESPONSE']._serialized_start=1833
+  _globals['_RESOURCEMANAGERHEARTBEATRESPONSE']._serialized_end=1916
+  _globals['_DISCONNECTREQUEST']._serialized_start=1918
+  _globals['_DISCONNECTREQUEST']._serialized_end=1990
+  _globals['_TASKMANAGERINFOREQUEST']._serialized_start=1992
+  _globals['_TASKMANAGERINFOREQUEST']._serialized_end=2037
+  _globals['_TASKMANAGERINFO']._serialized_start=2040
+  _globals['_TASKMANAGERINFO']._serialized_end=2430
+  _globals['_TASKMANAGERINFORESPONSE']._serialized_start=2432
+  _globals['_TASKMANAGERINFORESPONSE']._serialized_end=2506
+  _globals['_RESOURCEOVERVIEWREQUEST']._serialized_start=2508
+  _globals['_RESOURCEOVERVIEWREQUEST']._serialized_end=2533
+  _globals['_RESOURCEOVERVIEW']._serialized_start=2536
+  _globals['_RESOURCEOVERVIEW']._serialized_end=2694
+  _globals['_RESOURCEMANAGER']._serialized_start=2697
+  _globals['_RESOURCEMANAGER']._serialized_end=3739
 # @@protoc_insertion_point(module_scope)

@@ -31,12 +31,14 @@ class RegisterJobMasterResponse(_message.Message):
     def __init__(self, resource_manager_id: _Optional[str] = ..., resource_id: _Optional[str] = ..., heartbeat_interval_ms: _Optional[int] = ...) -> None: ...
 
 class ResourceRequirement(_message.Message):
-    __slots__ = ("num_slots", "resource_profile")
+    __slots__ = ("num_slots", "resource_profile", "resources")
     NUM_SLOTS_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_PROFILE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
     num_slots: int
     resource_profile: str
-    def __init__(self, num_slots: _Optional[int] = ..., resource_profile: _Optional[str] = ...) -> None: ...
+    resources: _common_pb2.ResourceProfile
+    def __init__(self, num_slots: _Optional[int] = ..., resource_profile: _Optional[str] = ..., resources: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ...) -> None: ...
 
 class ResourceRequirements(_message.Message):
     __slots__ = ("job_id", "job_master_id", "job_master_address", "requirements", "sequence_number", "blocked_resource_ids", "num_slots_at_once", "adopted_allocation_ids")
@@ -59,16 +61,20 @@ class ResourceRequirements(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ..., job_master_address: _Optional[str] = ..., requirements: _Optional[_Iterable[_Union[ResourceRequirement, _Mapping]]] = ..., sequence_number: _Optional[int] = ..., blocked_resource_ids: _Optional[_Iterable[str]] = ..., num_slots_at_once: _Optional[int] = ..., adopted_allocation_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SlotStatus(_message.Message):
-    __slots__ = ("slot_index", "allocation_id", "job_id", "num_tasks")
+    __slots__ = ("slot_index", "allocation_id", "job_id", "num_tasks", "resources", "environment_profile")
     SLOT_INDEX_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NUM_TASKS_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    ENVIRONMENT_PROFILE_FIELD_NUMBER: _ClassVar[int]
     slot_index: int
     allocation_id: str
     job_id: str
     num_tasks: int
-    def __init__(self, slot_index: _Optional[int] = ..., allocation_id: _Optional[str] = ..., job_id: _Optional[str] = ..., num_tasks: _Optional[int] = ...) -> None: ...
+    resources: _common_pb2.ResourceProfile
+    environment_profile: str
+    def __init__(self, slot_index: _Optional[int] = ..., allocation_id: _Optional[str] = ..., job_id: _Optional[str] = ..., num_tasks: _Optional[int] = ..., resources: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ..., environment_profile: _Optional[str] = ...) -> None: ...
 
 class SlotReport(_message.Message):
     __slots__ = ("slots", "jobs_with_partitions")
@@ -87,7 +93,7 @@ class HardwareDescription(_message.Message):
     def __init__(self, cpu_cores: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class RegisterTaskExecutorRequest(_message.Message):
-    __slots__ = ("resource_id", "address", "data_address", "pid", "host", "hardware", "num_slots", "profile")
+    __slots__ = ("resource_id", "address", "data_address", "pid", "host", "hardware", "num_slots", "profile", "total_resource", "default_slot_resource")
     RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +102,8 @@ class RegisterTaskExecutorRequest(_message.Message):
     HARDWARE_FIELD_NUMBER: _ClassVar[int]
     NUM_SLOTS_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_SLOT_RESOURCE_FIELD_NUMBER: _ClassVar[int]
     resource_id: str
     address: str
     data_address: str
@@ -104,7 +112,9 @@ class RegisterTaskExecutorRequest(_message.Message):
     hardware: HardwareDescription
     num_slots: int
     profile: str
-    def __init__(self, resource_id: _Optional[str] = ..., address: _Optional[str] = ..., data_address: _Optional[str] = ..., pid: _Optional[int] = ..., host: _Optional[str] = ..., hardware: _Optional[_Union[HardwareDescription, _Mapping]] = ..., num_slots: _Optional[int] = ..., profile: _Optional[str] = ...) -> None: ...
+    total_resource: _common_pb2.ResourceProfile
+    default_slot_resource: _common_pb2.ResourceProfile
+    def __init__(self, resource_id: _Optional[str] = ..., address: _Optional[str] = ..., data_address: _Optional[str] = ..., pid: _Optional[int] = ..., host: _Optional[str] = ..., hardware: _Optional[_Union[HardwareDescription, _Mapping]] = ..., num_slots: _Optional[int] = ..., profile: _Optional[str] = ..., total_resource: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ..., default_slot_resource: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ...) -> None: ...
 
 class RegisterTaskExecutorResponse(_message.Message):
     __slots__ = ("resource_manager_id", "instance_id", "resource_id", "heartbeat_interval_ms")
@@ -183,7 +193,7 @@ class TaskManagerInfoRequest(_message.Message):
     def __init__(self, resource_id: _Optional[str] = ...) -> None: ...
 
 class TaskManagerInfo(_message.Message):
-    __slots__ = ("resource_id", "address", "data_address", "pid", "host", "hardware", "slots", "last_heartbeat_ms")
+    __slots__ = ("resource_id", "address", "data_address", "pid", "host", "hardware", "slots", "last_heartbeat_ms", "num_slots", "total_resource", "free_resource", "default_slot_resource")
     RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -192,6 +202,10 @@ class TaskManagerInfo(_message.Message):
     HARDWARE_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     LAST_HEARTBEAT_MS_FIELD_NUMBER: _ClassVar[int]
+    NUM_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    FREE_RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_SLOT_RESOURCE_FIELD_NUMBER: _ClassVar[int]
     resource_id: str
     address: str
     data_address: str
@@ -200,7 +214,11 @@ class TaskManagerInfo(_message.Message):
     hardware: HardwareDescription
     slots: _containers.RepeatedCompositeFieldContainer[SlotStatus]
     last_heartbeat_ms: int
-    def __init__(self, resource_id: _Optional[str] = ..., address: _Optional[str] = ..., data_address: _Optional[str] = ..., pid: _Optional[int] = ..., host: _Optional[str] = ..., hardware: _Optional[_Union[HardwareDescription, _Mapping]] = ..., slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., last_heartbeat_ms: _Optional[int] = ...) -> None: ...
+    num_slots: int
+    total_resource: _common_pb2.ResourceProfile
+    free_resource: _common_pb2.ResourceProfile
+    default_slot_resource: _common_pb2.ResourceProfile
+    def __init__(self, resource_id: _Optional[str] = ..., address: _Optional[str] = ..., data_address: _Optional[str] = ..., pid: _Optional[int] = ..., host: _Optional[str] = ..., hardware: _Optional[_Union[HardwareDescription, _Mapping]] = ..., slots: _Optional[_Iterable[_Union[SlotStatus, _Mapping]]] = ..., last_heartbeat_ms: _Optional[int] = ..., num_slots: _Optional[int] = ..., total_resource: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ..., free_resource: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ..., default_slot_resource: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ...) -> None: ...
 
 class TaskManagerInfoResponse(_message.Message):
     __slots__ = ("task_managers",)

@@ -14,7 +14,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RequestSlotRequest(_message.Message):
-    __slots__ = ("slot_index", "job_id", "allocation_id", "resource_profile", "job_master_address", "job_master_id", "resource_manager_id")
+    __slots__ = ("slot_index", "job_id", "allocation_id", "resource_profile", "job_master_address", "job_master_id", "resource_manager_id", "resources")
     SLOT_INDEX_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class RequestSlotRequest(_message.Message):
     JOB_MASTER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     JOB_MASTER_ID_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_MANAGER_ID_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
     slot_index: int
     job_id: str
     allocation_id: str
@@ -29,7 +30,8 @@ class RequestSlotRequest(_message.Message):
     job_master_address: str
     job_master_id: str
     resource_manager_id: str
-    def __init__(self, slot_index: _Optional[int] = ..., job_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., resource_profile: _Optional[str] = ..., job_master_address: _Optional[str] = ..., job_master_id: _Optional[str] = ..., resource_manager_id: _Optional[str] = ...) -> None: ...
+    resources: _common_pb2.ResourceProfile
+    def __init__(self, slot_index: _Optional[int] = ..., job_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., resource_profile: _Optional[str] = ..., job_master_address: _Optional[str] = ..., job_master_id: _Optional[str] = ..., resource_manager_id: _Optional[str] = ..., resources: _Optional[_Union[_common_pb2.ResourceProfile, _Mapping]] = ...) -> None: ...
 
 class ConnectJobMasterRequest(_message.Message):
     __slots__ = ("job_id", "job_master_address", "job_master_id", "configuration")

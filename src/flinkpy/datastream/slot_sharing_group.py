@@ -5,14 +5,11 @@ Source: pyflink.datastream.slot_sharing_group.
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
-__all__ = ["MemorySize", "SlotSharingGroup"]
+from flinkpy.common.resource_profile import ResourceProfile
 
-_LOG = logging.getLogger(__name__)
-#: The groups whose resources this process has warned about.
-_warned: set[SlotSharingGroup] = set()
+__all__ = ["MemorySize", "SlotSharingGroup"]
 
 _KIBI = 1 << 10
 _MEBI = 1 << 20
@@ -77,12 +74,12 @@ class MemorySize:
 class SlotSharingGroup:
     """A named group of operators that may share slots. `SlotSharingGroup.builder(name)` creates it.
 
-    Differs: all slots of a cluster are alike, so the resources can be read back but have no effect. An environment
-        warns when it gets a group with resources.
+    A group with resources gets slots of exactly these resources, which are cut from what TaskExecutors have left. A
+    group without gets default slots: each is an equal part of a TaskExecutor.
 
     Example:
         ```
-        group = SlotSharingGroup.builder("heavy").build()
+        group = SlotSharingGroup.builder("heavy").set_cpu_cores(1.5).set_task_heap_memory_mb(512).build()
         stream.map(train).slot_sharing_group(group)
         ```
     """
@@ -113,6 +110,20 @@ class SlotSharingGroup:
 
     def get_external_resources(self) -> dict[str, float]:
         return dict(self._external_resources)
+
+    @property
+    def resource_profile(self) -> ResourceProfile:
+        """The resources of each slot of the group; ResourceProfile.UNKNOWN if none are set."""
+        if self._cpu_cores is None or self._task_heap_memory is None:
+            return ResourceProfile.UNKNOWN
+        off_heap, managed = self._task_off_heap_memory, self._managed_memory
+        return ResourceProfile(
+            self._cpu_cores,
+            self._task_heap_memory.get_bytes(),
+            0 if off_heap is None else off_heap.get_bytes(),
+            0 if managed is None else managed.get_bytes(),
+            external=tuple(self._external_resources.items()),
+        )
 
     def get_java_slot_sharing_group(self) -> Any:
         from flinkpy.common.errors import UnsupportedOperationError
@@ -193,23 +204,3 @@ class SlotSharingGroup:
                     "group. You need to explicitly configure them with positive value."
                 )
             return SlotSharingGroup(self)
-
-
-def warn_of_resources(group: SlotSharingGroup) -> None:
-    """Logs that the resources of a group have no effect, once per group and process."""
-    asked = {
-        "CPU cores": group.get_cpu_cores(),
-        "task heap memory": group.get_task_heap_memory(),
-        "task off-heap memory": group.get_task_off_heap_memory(),
-        "managed memory": group.get_managed_memory(),
-        **group.get_external_resources(),
-    }
-    named = ", ".join(f"{name}: {amount}" for name, amount in asked.items() if amount)
-    if not named or group in _warned:
-        return
-    _warned.add(group)
-    _LOG.warning(
-        "slot sharing group %r asks for resources (%s), which have NO EFFECT in flinkpy: all slots are alike",
-        group.get_name(),
-        named,
-    )

@@ -35,7 +35,7 @@ from flinkpy.datastream.program_checks import (
     configured_job_id,
     warn_of_sinks_that_never_commit,
 )
-from flinkpy.datastream.slot_sharing_group import SlotSharingGroup, warn_of_resources
+from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
 from flinkpy.datastream.unexecuted_programs import forget_sinks, note_sink
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.graph.stream_graph import StreamGraph, StreamGraphOptions, build_stream_graph
@@ -229,12 +229,11 @@ class StreamExecutionEnvironment:
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
         """Registers a slot sharing group and its resources under its name.
 
-        The resources have no effect yet. A group that declares resources causes one warning.
+        Each slot of the group has these resources. The job fails if no TaskExecutor can have as much.
 
         Args:
             slot_sharing_group: the group. Operators refer to it by its name.
         """
-        warn_of_resources(slot_sharing_group)
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
 
@@ -880,6 +879,7 @@ class StreamExecutionEnvironment:
                 self.is_chaining_of_operators_with_different_max_parallelism_enabled()
             ),
             are_uids_generated=self._config.has_auto_generated_uids_enabled(),
+            slot_sharing_groups={name: group.resource_profile for name, group in self._slot_sharing_groups.items()},
         )
         name = job_name or read_option(configuration, pipeline_options.NAME) or DEFAULT_JOB_NAME
         operators = self.cluster_datasets.plan(self._operators, configuration, options.parallelism)

@@ -21,6 +21,7 @@ from flinkpy.common.errors import UserError
 from flinkpy.common.ids import JobID
 from flinkpy.common.key_groups import UNDECIDED_PARALLELISM
 from flinkpy.common.names import MAX_NAME_CHARS
+from flinkpy.common.resource_profile import ResourceProfile
 from flinkpy.configuration import read_option
 from flinkpy.configuration.execution_options import AUTO_PARALLELISM_ENABLED
 from flinkpy.graph.chaining import Chain, build_chains, chain_name
@@ -28,6 +29,7 @@ from flinkpy.graph.operator_hashes import hash_operators, hash_text
 from flinkpy.graph.operator_specs import OperatorSpec, SinkCommitterSpec, SinkSpec, SinkWriterSpec, SourceSpec
 from flinkpy.graph.partitioning import CUSTOM, FORWARD
 from flinkpy.graph.pickling import dumps_function, user_python_path
+from flinkpy.graph.resource_profiles import resource_profile_to_proto
 from flinkpy.graph.spark_region import SPARK_TASK, SparkRegionSpec
 from flinkpy.graph.stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamEdge, StreamGraph, StreamNode, type_of_records
 
@@ -141,6 +143,9 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
         max_parallelism=chain.max_parallelism,
         is_non_parallel=any(node.transformation.is_non_parallel for node in chain.nodes),
         slot_sharing_group=_slot_sharing_group(head, data_sets),
+        slot_resources=resource_profile_to_proto(
+            graph.options.slot_sharing_groups.get(head.slot_sharing_group, ResourceProfile.UNKNOWN)
+        ),
         chain=[_operator(node, chain, ids, data_sets) for node in chain.nodes],
         inputs=[
             job_pb2.JobEdge(

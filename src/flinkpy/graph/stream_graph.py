@@ -5,12 +5,13 @@ Source: org.apache.flink.streaming.api.graph.{StreamGraph,StreamGraphGenerator}.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
 from flinkpy.common.names import check_name
+from flinkpy.common.resource_profile import ResourceProfile
 from flinkpy.graph.operator_specs import OperatorSpec
 from flinkpy.graph.partitioning import BROADCAST, FORWARD, HASH, REBALANCE, Partitioning
 from flinkpy.graph.spark_region import SparkRegionSpec, output_number
@@ -45,6 +46,8 @@ class StreamGraphOptions:
     is_chaining_enabled: bool = True
     is_chaining_with_different_max_parallelism_enabled: bool = True
     are_uids_generated: bool = True
+    #: The resources of a slot of each slot sharing group that has numbers.
+    slot_sharing_groups: Mapping[str, ResourceProfile] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

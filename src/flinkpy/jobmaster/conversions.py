@@ -9,8 +9,10 @@ from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, taskexecutor_pb2
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID
 from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.graph.resource_profiles import resource_profile_from_proto
 from flinkpy.jobmaster.executiongraph.execution import IO_METRIC_NAMES, IOMetrics
 from flinkpy.jobmaster.scheduler.events import TaskMetricsReported, TaskStateUpdated
+from flinkpy.jobmaster.slotpool.physical_slot import SlotOffer
 from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
 
 
@@ -74,8 +76,15 @@ def job_information(job_graph: job_pb2.JobGraph, blob_server_address: str) -> ta
     )
 
 
-def offers(messages: Iterable[jobmaster_pb2.SlotOffer]) -> tuple[tuple[AllocationID, int], ...]:
-    return tuple((AllocationID(message.allocation_id), message.slot_index) for message in messages)
+def offers(messages: Iterable[jobmaster_pb2.SlotOffer]) -> tuple[SlotOffer, ...]:
+    return tuple(
+        SlotOffer(
+            AllocationID(message.allocation_id),
+            message.slot_index,
+            resource_profile_from_proto(message, "resources"),
+        )
+        for message in messages
+    )
 
 
 def as_flink_error(error: BaseException) -> FlinkError:

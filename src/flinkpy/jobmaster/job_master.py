@@ -56,7 +56,7 @@ from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnect
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.scheduler_factory import scheduler_class
-from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.jobmaster.slotpool.physical_slot import SlotOffer, TaskManagerLocation
 from flinkpy.jobmaster.task_adoption import TaskAdoption, has_tasks_to_adopt
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.logs.formats import ERROR_ATTRIBUTE
@@ -363,15 +363,13 @@ class JobMaster(RpcEndpoint):
         )
         self.handle(ev.TaskManagerRegistered(location))
 
-    def offer_slots(
-        self, resource_id: ResourceID, offers: tuple[tuple[AllocationID, int], ...]
-    ) -> tuple[AllocationID, ...]:
-        """Returns the accepted offers. Each offer is an allocation id and a slot index. Raises: NotRegisteredError."""
+    def offer_slots(self, resource_id: ResourceID, offers: tuple[SlotOffer, ...]) -> tuple[AllocationID, ...]:
+        """Returns the accepted offers. Raises: NotRegisteredError."""
         self.validate_runs_in_main_thread()
         self._connection_of(resource_id)
         self.handle(ev.SlotsOffered(resource_id, offers))
         held = self.scheduler.slot_pool.allocations_of(resource_id)
-        return tuple(allocation_id for allocation_id, _ in offers if allocation_id in held)
+        return tuple(offer.allocation_id for offer in offers if offer.allocation_id in held)
 
     def fail_slot(self, resource_id: ResourceID, allocation_id: AllocationID, cause: FlinkError) -> None:
         self.validate_runs_in_main_thread()
@@ -586,8 +584,8 @@ class JobMaster(RpcEndpoint):
                 logger.log(logging.WARNING if effect.error is not None else logging.INFO, "%s", effect)
                 if self._traces is not None:
                     self._traces.task_state_changed()
-            case fx.DeclareRequirements(num_slots, blocked):
-                self._resource_manager.declare(num_slots, blocked)
+            case fx.DeclareRequirements(requirements, blocked):
+                self._resource_manager.declare(requirements, blocked)
             case fx.SubmitTasks():
                 if self._traces is not None:
                     self._traces.tasks_deployed(self._now_ms)

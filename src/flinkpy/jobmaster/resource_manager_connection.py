@@ -1,8 +1,8 @@
-"""ResourceManagerConnection: declares at the ResourceManager how many slots the job needs.
+"""ResourceManagerConnection: declares at the ResourceManager which slots the job needs.
 
 It registers at the leading ResourceManager, with a growing delay between attempts. If the ResourceManager is lost, or
-another one leads, the job continues and the registration starts again. A declaration is the total number of slots, so
-only the latest one matters, and a failed one is repeated.
+another one leads, the job continues and the registration starts again. A declaration names all slots by their
+resources, so only the latest one matters, and a failed one is repeated.
 
 Source: org.apache.flink.runtime.jobmaster.JobMaster.ResourceManagerConnection and
 org.apache.flink.runtime.jobmaster.slotpool.DefaultDeclareResourceRequirementServiceConnectionManager.
@@ -25,7 +25,9 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import AllocationID, ResourceID
 from flinkpy.common.python_environment import environment_profile
+from flinkpy.common.resource_profile import ResourceCounter
 from flinkpy.graph.required_slots import required_slots, runs_in_stages
+from flinkpy.graph.resource_profiles import resource_profile_to_proto
 from flinkpy.highavailability.leader_election import LeaderInformation
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.peer_connection import PeerConnection, PeerOptions, Peers, check_leader
@@ -35,20 +37,21 @@ logger = logging.getLogger(__name__)
 #: The pause before an unanswered declaration is repeated.
 DECLARE_RETRY_DELAY_MS = 500
 
-#: The number of slots, and the TaskExecutors of which the job wants no new ones.
-_Wanted = tuple[int, frozenset[ResourceID]]
+#: The slots, and the TaskExecutors of which the job wants no new ones.
+_Wanted = tuple[ResourceCounter, frozenset[ResourceID]]
+_NOTHING = ResourceCounter()
 
 
 class SlotWishes(TypedDict):
     """The properties that all slot requests of a job share."""
 
-    resource_profile: str
+    environment_profile: str
     slots_at_once: int
 
 
 def slot_wishes(job_graph: job_pb2.JobGraph) -> SlotWishes:
     return SlotWishes(
-        resource_profile=environment_profile(job_graph.artifacts),
+        environment_profile=environment_profile(job_graph.artifacts),
         slots_at_once=required_slots(job_graph) if runs_in_stages(job_graph) else 0,
     )
 
@@ -68,7 +71,7 @@ class ResourceManagerConnection(PeerConnection):
         job_master_id: str,
         resource_id: str,
         job_master_address: str,
-        resource_profile: str = "",
+        environment_profile: str = "",
         slots_at_once: int = 0,
     ) -> None:
         """Creates the connection.
@@ -82,10 +85,10 @@ class ResourceManagerConnection(PeerConnection):
         self._job_master_id = job_master_id
         self._resource_id = resource_id
         self._job_master_address = job_master_address
-        self._resource_profile = resource_profile
+        self._environment_profile = environment_profile
         self._slots_at_once = slots_at_once
         self._timeout_s = options.rpc_timeout_s
-        self._wanted: _Wanted = (0, frozenset())
+        self._wanted: _Wanted = (_NOTHING, frozenset())
         #: The last declaration that the ResourceManager acknowledged in this registration.
         self._acknowledged: _Wanted | None = None
         self._sequence_number = 0
@@ -93,9 +96,9 @@ class ResourceManagerConnection(PeerConnection):
         #: Slots of former JobMasters that this one goes on using.
         self.adopted_allocations: frozenset[AllocationID] = frozenset()
 
-    def declare(self, num_slots: int, blocked: frozenset[ResourceID] = frozenset()) -> None:
-        """Declares the number of slots that the job needs in total, and that it wants no new ones of `blocked`."""
-        self._wanted = (num_slots, blocked)
+    def declare(self, requirements: ResourceCounter, blocked: frozenset[ResourceID] = frozenset()) -> None:
+        """Declares the slots that the job needs in total, and that it wants no new ones of `blocked`."""
+        self._wanted = (requirements, blocked)
         self._declare_if_needed()
 
     async def addresses_with_slots(self) -> list[str]:
@@ -122,7 +125,7 @@ class ResourceManagerConnection(PeerConnection):
             resource_id=self._resource_id, job_id=self._job_id, reason=reason
         )
         try:
-            await self._gateway.declare_required_resources(self._requirements(0), timeout_s=self._timeout_s)
+            await self._gateway.declare_required_resources(self._requirements(_NOTHING), timeout_s=self._timeout_s)
             await self._gateway.disconnect_job_master(request, timeout_s=self._timeout_s)
         except FlinkError as error:
             logger.debug("disconnecting from the ResourceManager failed: %s", error)
@@ -130,7 +133,7 @@ class ResourceManagerConnection(PeerConnection):
     def _declare_if_needed(self) -> None:
         if not self.is_registered or self._is_declaring or self._wanted == self._acknowledged:
             return
-        if self._acknowledged is None and self._wanted[0] == 0:
+        if self._acknowledged is None and self._wanted[0] == _NOTHING:
             return  # the job has not needed any slot yet
         self._is_declaring = True
         wanted = self._wanted
@@ -149,15 +152,21 @@ class ResourceManagerConnection(PeerConnection):
         self.call(call, done, "declare required resources to")
 
     def _requirements(
-        self, num_slots: int, blocked: frozenset[ResourceID] = frozenset()
+        self, requirements: ResourceCounter, blocked: frozenset[ResourceID] = frozenset()
     ) -> resourcemanager_pb2.ResourceRequirements:
         self._sequence_number += 1
-        wanted = resourcemanager_pb2.ResourceRequirement(num_slots=num_slots, resource_profile=self._resource_profile)
         return resourcemanager_pb2.ResourceRequirements(
             job_id=self._job_id,
             job_master_id=self._job_master_id,
             job_master_address=self._job_master_address,
-            requirements=[wanted] if num_slots else [],
+            requirements=[
+                resourcemanager_pb2.ResourceRequirement(
+                    num_slots=num_slots,
+                    resource_profile=self._environment_profile,
+                    resources=resource_profile_to_proto(resources),
+                )
+                for resources, num_slots in requirements
+            ],
             sequence_number=self._sequence_number,
             blocked_resource_ids=sorted(map(str, blocked)),
             num_slots_at_once=self._slots_at_once,

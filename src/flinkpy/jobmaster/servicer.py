@@ -36,11 +36,13 @@ from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import StatisticsPa
 from flinkpy.common.errors import JobNotFoundError, SlotAllocationError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, JobVertexID, ResourceID, ResultPartitionID
 from flinkpy.common.process_diagnostics import thread_stacks
+from flinkpy.graph.resource_profiles import resource_profile_from_proto
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import as_texts, merge_accumulators, reports_of
 from flinkpy.jobmaster.diagnosis.collection import METRIC_NAME_ENDS, METRIC_NAMES
 from flinkpy.jobmaster.job_details import DetailParts
 from flinkpy.jobmaster.job_master import JobMaster
+from flinkpy.jobmaster.scheduler.events import ResourcesUnavailable
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.logs.answers import change_log_levels, log_records, own_log
 from flinkpy.logs.setup import process_log
@@ -92,6 +94,13 @@ class JobMasterServicer:
         accepted = job_master.offer_slots(ResourceID(request.resource_id), conversions.offers(request.offers))
         taken = {str(allocation_id) for allocation_id in accepted}
         return pb.OfferSlotsResponse(accepted=[offer for offer in request.offers if offer.allocation_id in taken])
+
+    def notify_not_enough_resources(
+        self, request: pb.NotEnoughResourcesRequest, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        resources = resource_profile_from_proto(request, "resources")
+        self._job(request.job_id).handle(ResourcesUnavailable(resources, request.reason))
+        return ACKNOWLEDGE
 
     def fail_slot(self, request: pb.FailSlotRequest, context: CallContext) -> common_pb2.Acknowledge:
         if request.HasField("cause"):

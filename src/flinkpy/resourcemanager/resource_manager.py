@@ -29,6 +29,8 @@ from flinkpy._proto import resourcemanager_pb2 as pb
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RegistrationRefusedError
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID, ResourceManagerId
+from flinkpy.common.resource_profile import ResourceProfile
+from flinkpy.graph.resource_profiles import resource_profile_from_proto, resource_profile_to_proto
 from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.metrics.query_service import dump_metrics
 from flinkpy.resourcemanager.driver.resource_manager_driver import ResourceManagerDriver
@@ -38,6 +40,7 @@ from flinkpy.resourcemanager.slot_manager import (
     DeclareNeededWorkers,
     FreeSlot,
     JobRequirements,
+    NotifyNotEnoughResources,
     NotifyTaskExecutorLost,
     ReleaseWorker,
     RenewTaskExecutor,
@@ -49,7 +52,6 @@ from flinkpy.resourcemanager.slot_manager import (
     SlotManagerEffect,
 )
 from flinkpy.resourcemanager.task_executor_tracker import (
-    SlotState,
     SlotStatus,
     TaskExecutorDescription,
     TaskExecutorInfo,
@@ -201,6 +203,12 @@ class ResourceManager(RpcEndpoint):
         self._driver.start(address, self._worker_terminated)
         self.schedule(TIMEOUT_CHECK_INTERVAL_MS, self._check_timeouts)
         self._run_slot_effects(self.slot_manager.check_requirements(self._now_ms))
+        if not self._driver.can_start_workers:
+            # TaskExecutors that are started by others may come until then.
+            self.schedule(self._options.start_up_time_ms, self._allow_refusals)
+
+    def _allow_refusals(self) -> None:
+        self._run_slot_effects(self.slot_manager.allow_refusals(self._now_ms))
 
     async def close(self) -> None:
         """Stops all timers and calls, and ends every worker that was started."""
@@ -287,6 +295,12 @@ class ResourceManager(RpcEndpoint):
                 f"slotmanager.number-of-slots.max = {self._options.slot_manager.max_slots}",
                 details={"option": "slotmanager.number-of-slots.max"},
             )
+        exceeded = self.slot_manager.limit_exceeded_by(described)
+        if exceeded is not None:
+            raise RegistrationRefusedError(
+                f"TaskExecutor {described.resource_id} with {described.total} would exceed {exceeded}",
+                details={"option": exceeded.split(" ")[0]},
+            )
         former = self.slot_manager.task_executors.find_by_resource(described.resource_id)
         if former is not None:
             self._close_connection(former.instance_id, keep_channel=former.description.address == described.address)
@@ -372,7 +386,7 @@ class ResourceManager(RpcEndpoint):
         return pb.ResourceOverview(
             num_task_managers=len(executors),
             num_slots_total=executors.num_slots,
-            num_slots_free=executors.count(SlotState.FREE),
+            num_slots_free=executors.num_free_slots,
             num_pending_task_managers=self.workers.num_pending,
             resource_manager_id=str(self._id),
         )
@@ -475,6 +489,8 @@ class ResourceManager(RpcEndpoint):
                         connection.send_heartbeat()
                 case NotifyTaskExecutorLost():
                     self._notify_task_executor_lost(effect)
+                case NotifyNotEnoughResources():
+                    self._notify_not_enough_resources(effect)
                 case ScheduleRequirementsCheck():
                     self.schedule(effect.delay_ms, self._check_requirements)
                 case DeclareNeededWorkers():
@@ -500,7 +516,8 @@ class ResourceManager(RpcEndpoint):
             slot_index=effect.slot_index,
             job_id=str(effect.job_id),
             allocation_id=str(effect.allocation_id),
-            resource_profile=effect.resource_profile,
+            resource_profile=effect.environment_profile,
+            resources=resource_profile_to_proto(effect.resources),
             job_master_address=effect.job_master_address,
             job_master_id=str(effect.job_master_id),
             resource_manager_id=str(self._id),
@@ -543,6 +560,18 @@ class ResourceManager(RpcEndpoint):
         # This is a hint, sooner than the JobMaster's own heartbeat time-out. It is not repeated if it fails.
         call = gateway.disconnect_task_manager(request, timeout_s=self._options.rpc_timeout_s)
         self.run_async(call, None, f"tell job {effect.job_id} that {effect.resource_id} is lost")
+
+    def _notify_not_enough_resources(self, effect: NotifyNotEnoughResources) -> None:
+        leader = self.job_leaders.find(effect.job_id)
+        if leader is None:
+            return
+        request = jobmaster_pb2.NotEnoughResourcesRequest(
+            job_id=str(effect.job_id), resources=resource_profile_to_proto(effect.resources), reason=effect.reason
+        )
+        gateway = self._peers.gateway("JobMaster", leader.address, str(leader.job_master_id))
+        # If the call fails, the next check repeats it. Without one, the slot requests of the job time out.
+        call = gateway.notify_not_enough_resources(request, timeout_s=self._options.rpc_timeout_s)
+        self.run_async(call, None, f"tell job {effect.job_id} that resources are missing")
 
     def _declare_needed_workers(self, num_workers: int) -> None:
         """Starts workers after the delay. The last of several declarations within the delay counts."""
@@ -591,7 +620,14 @@ class ResourceManager(RpcEndpoint):
 
 def _slot_report_from_proto(report: pb.SlotReport) -> list[SlotStatus]:
     return [
-        SlotStatus(slot.slot_index, AllocationID(slot.allocation_id), JobID(slot.job_id), slot.num_tasks)
+        SlotStatus(
+            slot.slot_index,
+            AllocationID(slot.allocation_id),
+            JobID(slot.job_id),
+            slot.num_tasks,
+            resource_profile_from_proto(slot, "resources"),
+            slot.environment_profile,
+        )
         if slot.allocation_id
         else SlotStatus(slot.slot_index)
         for slot in report.slots
@@ -609,6 +645,8 @@ def _description_from_proto(request: pb.RegisterTaskExecutorRequest) -> TaskExec
         cpu_cores=request.hardware.cpu_cores,
         memory_bytes=request.hardware.memory_bytes,
         profile=request.profile if request.HasField("profile") else None,
+        total=resource_profile_from_proto(request, "total_resource", ResourceProfile.ANY),
+        default_slot=resource_profile_from_proto(request, "default_slot_resource", ResourceProfile.ANY),
     )
 
 
@@ -618,7 +656,11 @@ def _requirements_from_proto(request: pb.ResourceRequirements) -> JobRequirement
         job_master_id=JobMasterId(request.job_master_id),
         job_master_address=request.job_master_address,
         requirements=tuple(
-            ResourceRequirement(requirement.num_slots, requirement.resource_profile)
+            ResourceRequirement(
+                requirement.num_slots,
+                requirement.resource_profile,
+                resource_profile_from_proto(requirement, "resources"),
+            )
             for requirement in request.requirements
             if requirement.num_slots > 0
         ),
@@ -644,8 +686,14 @@ def _task_manager_info_to_proto(info: TaskExecutorInfo, last_heartbeat_ms: int) 
                 allocation_id=str(slot.allocation_id or ""),
                 job_id=str(slot.job_id or ""),
                 num_tasks=slot.num_tasks,
+                resources=resource_profile_to_proto(slot.resources),
+                environment_profile=slot.environment_profile,
             )
-            for slot in info.slots
+            for slot in info.all_slots
         ],
         last_heartbeat_ms=last_heartbeat_ms,
+        num_slots=described.num_slots,
+        total_resource=resource_profile_to_proto(described.total),
+        free_resource=resource_profile_to_proto(info.free_resource),
+        default_slot_resource=resource_profile_to_proto(described.default_slot),
     )

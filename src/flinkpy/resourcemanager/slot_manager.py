@@ -24,11 +24,15 @@ Rules:
   JobMaster until the offer times out. A registration alone does not free them: it may be a late message of a dead
   JobMaster.
 * Messages of a former registration (another InstanceID) change nothing.
-* A TaskExecutor process serves one resource profile in its life: the profile of the first slot requested there. A job
+* A requirement with numbers (a ResourceProfile) gets a dynamic slot: exactly these resources are cut from what a
+  TaskExecutor has left. A requirement without numbers gets a default slot.
+* A requirement that neither a registered TaskExecutor nor a new worker could ever meet, and one that the maximum of the
+  cluster's resources forbids, is reported to its JobMaster.
+* A TaskExecutor process serves one Python environment in its life: that of the first slot requested there. A job
   whose functions need other Python packages therefore gets processes that have loaded no others
   (docs/decisions/0013). If no suitable process has a free slot, idle processes are told to restart.
 * After each check the SlotManager declares how many workers are needed for the requirements that are left, within
-  the configured maximum number of slots.
+  the configured maximum of slots, CPU cores and memory.
 
 Pure: no clock, no I/O; every method returns the effects to run. Source:
 org.apache.flink.runtime.resourcemanager.slotmanager.{FineGrainedSlotManager, DefaultSlotStatusSyncer,
@@ -42,10 +46,14 @@ from __future__ import annotations
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID
+from flinkpy.common.resource_profile import ResourceProfile, format_amount, format_amounts
+from flinkpy.resourcemanager.resource_limits import ResourceLimits, WorkerPlan
 from flinkpy.resourcemanager.task_executor_tracker import (
+    DYNAMIC_SLOT_INDEX,
     SlotState,
     SlotStatus,
     TaskExecutorDescription,
@@ -72,6 +80,12 @@ class SlotManagerOptions:
     task_manager_timeout_ms: int = 30_000
     unknown_job_timeout_ms: int = 300_000
     spread_out: bool = False
+    #: The resources of a worker that the driver starts, and of one of its default slots.
+    worker_total: ResourceProfile = ResourceProfile.ANY
+    worker_slot: ResourceProfile = ResourceProfile.ANY
+    #: True if workers are started as needed.
+    has_driver: bool = True
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
 
 
 # --- effects: what the endpoint runs; every outcome returns as a call -----------------------------------------------
@@ -85,9 +99,11 @@ class RequestSlot:
     slot_index: int
     job_id: JobID
     allocation_id: AllocationID
-    resource_profile: str
+    environment_profile: str
     job_master_address: str
     job_master_id: JobMasterId
+    #: UNKNOWN: a default slot. Otherwise the index is DYNAMIC_SLOT_INDEX.
+    resources: ResourceProfile = ResourceProfile.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +129,15 @@ class NotifyTaskExecutorLost:
 
     job_id: JobID
     resource_id: ResourceID
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyNotEnoughResources:
+    """Call JobMaster.NotifyNotEnoughResources: slots of these resources cannot be had, for this reason."""
+
+    job_id: JobID
+    resources: ResourceProfile
     reason: str
 
 
@@ -154,6 +179,7 @@ SlotManagerEffect = (
     | FreeSlot
     | RequestSlotReport
     | NotifyTaskExecutorLost
+    | NotifyNotEnoughResources
     | ScheduleRequirementsCheck
     | DeclareNeededWorkers
     | ReleaseWorker
@@ -166,12 +192,24 @@ Effects = list[SlotManagerEffect]
 # --- requirements -------------------------------------------------------------------------------------------------
 
 
+class SlotKind(NamedTuple):
+    """The environment and the resources that a slot is requested for."""
+
+    environment_profile: str = ""
+    resources: ResourceProfile = ResourceProfile.UNKNOWN
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceRequirement:
-    """A number of slots in processes that serve this resource profile ("" is the profile of plain jobs)."""
+    """A number of slots with these resources in processes of this Python environment ("" is that of plain jobs)."""
 
     num_slots: int
-    resource_profile: str = ""
+    environment_profile: str = ""
+    resources: ResourceProfile = ResourceProfile.UNKNOWN
+
+    @property
+    def kind(self) -> SlotKind:
+        return SlotKind(self.environment_profile, self.resources)
 
 
 @dataclass(slots=True)
@@ -195,18 +233,18 @@ class JobRequirements:
     def num_slots(self) -> int:
         return sum(requirement.num_slots for requirement in self.requirements)
 
-    def missing_profiles(self, held_profiles: Iterable[str]) -> list[str]:
-        """Returns the profile of each missing slot, given the profiles of the slots the job holds.
+    def missing_slots(self, held_slots: Iterable[SlotKind]) -> list[SlotKind]:
+        """Returns the kind of each missing slot, given the kinds of the slots the job holds.
 
-        A slot that is known from a report only has no profile. It counts against the total, so that a job never gets
-        more slots than it declared.
+        A slot of a kind that is not required any more counts against the total, so that a job never gets more slots
+        than it declared.
         """
-        held = Counter(held_profiles)
+        held = Counter(held_slots)
         total_missing = self.num_slots - sum(held.values())
-        missing: list[str] = []
+        missing: list[SlotKind] = []
         for requirement in self.requirements:
-            lacking = requirement.num_slots - held[requirement.resource_profile]
-            missing.extend([requirement.resource_profile] * max(0, lacking))
+            lacking = requirement.num_slots - held[requirement.kind]
+            missing.extend([requirement.kind] * max(0, lacking))
         return missing[: max(0, total_missing)]
 
 
@@ -252,12 +290,18 @@ class ResourceTracker:
         return (job for job in list(self._jobs.values()) if not job.is_suspended)
 
 
+#: A slot that can be requested, and its TaskExecutor.
+FreeSlotOf = tuple[TaskExecutorInfo, TaskManagerSlot]
+
+
 class SlotManager:
     def __init__(self, options: SlotManagerOptions, new_allocation_id: Callable[[], AllocationID]) -> None:
         self._options = options
         self._new_allocation_id = new_allocation_id
         self.task_executors = TaskExecutorTracker()
         self.requirements = ResourceTracker()
+        #: False while TaskExecutors may still be about to register, without a driver that could start others.
+        self._may_refuse = options.has_driver
         self._is_check_scheduled = False
         self._last_check_ms: int | None = None
         self._terminated_jobs: OrderedDict[JobID, None] = OrderedDict()
@@ -321,6 +365,14 @@ class SlotManager:
         present = self.task_executors.num_slots - (0 if replaced is None else len(replaced.slots))
         return present + description.num_slots <= self._options.max_slots
 
+    def limit_exceeded_by(self, description: TaskExecutorDescription) -> str | None:
+        """Returns the maximum of the cluster's resources that a TaskExecutor would exceed, as text; None if none."""
+        replaced = self.task_executors.find_by_resource(description.resource_id)
+        total = description.total
+        for info in self.task_executors:
+            total = total if info is replaced else total.merge(info.description.total)
+        return self._options.limits.exceeded_by(total)
+
     def register_task_executor(
         self, instance_id: InstanceID, description: TaskExecutorDescription, now_ms: int
     ) -> Effects:
@@ -364,16 +416,18 @@ class SlotManager:
             return []
         info.jobs_with_partitions, info.reported_ms = jobs_with_partitions, now_ms
         effects: Effects = []
-        before = [(slot.state, slot.allocation_id) for slot in info.slots]
+        before = [(slot.state, slot.allocation_id) for slot in info.all_slots]
+        _remove_unreported(info, report)
         for status in report:
-            if 0 <= status.slot_index < len(info.slots):
-                slot = info.slots[status.slot_index]
-                effects += self._apply_status(info, slot, status, now_ms)
-                if slot.allocation_id == status.allocation_id:
-                    slot.num_tasks = status.num_tasks
+            slot = _slot_of_status(info, status)
+            if slot is None:
+                continue
+            effects += self._apply_status(info, slot, status, now_ms)
+            if slot.allocation_id == status.allocation_id:
+                slot.num_tasks = status.num_tasks
         info.possible_jobs.clear()
         info.update_idle_since(now_ms)
-        if before != [(slot.state, slot.allocation_id) for slot in info.slots]:
+        if before != [(slot.state, slot.allocation_id) for slot in info.all_slots]:
             effects += self._request_check(now_ms)
         return effects
 
@@ -386,6 +440,8 @@ class SlotManager:
             return []
         info, slot = found
         slot.move_to(SlotState.FREE)
+        if slot.index == DYNAMIC_SLOT_INDEX:
+            info.dynamic_slots.remove(slot)
         info.update_idle_since(now_ms)
         return self._request_check(now_ms)
 
@@ -402,6 +458,8 @@ class SlotManager:
         if slot.state is SlotState.PENDING:
             slot.reserved()
             slot.num_failed_requests = 0
+            if slot.index == DYNAMIC_SLOT_INDEX:
+                info.num_failed_cuts = 0
         return self._free_if_useless(info, slot)
 
     def slot_request_failed(
@@ -416,6 +474,8 @@ class SlotManager:
             info.possible_jobs.add(slot.job_id)
         slot.move_to(SlotState.UNKNOWN)
         slot.num_failed_requests += 1
+        if slot.index == DYNAMIC_SLOT_INDEX:
+            info.num_failed_cuts += 1
         info.update_idle_since(now_ms)
         return [RequestSlotReport(instance_id), *self._request_check(now_ms)]
 
@@ -438,19 +498,30 @@ class SlotManager:
         self._last_check_ms = now_ms
         free = self._free_slots_in_order()
         effects: Effects = []
-        unfulfilled: list[str] = []
+        unfulfilled: list[tuple[JobRequirements, SlotKind]] = []
         for job in self.requirements.active():
-            held = [slot.resource_profile for _, slot in self.task_executors.slots_of_job(job.job_id)]
-            for profile in job.missing_profiles(held):
-                position = _matching_position(free, profile, job.blocked)
-                if position is not None:
-                    effects.append(self._allocate(job, profile, *free.pop(position), now_ms))
+            held = [
+                SlotKind(slot.environment_profile, slot.resources)
+                for _, slot in self.task_executors.slots_of_job(job.job_id)
+            ]
+            for kind in job.missing_slots(held):
+                found = self._find_free(free, kind, job.blocked)
+                if found is not None:
+                    effects.append(self._allocate(job, kind, *found, now_ms))
                 elif not job.num_at_once or len(held) < job.num_at_once:
-                    unfulfilled.append(profile)
-                held.append(profile)
-        effects += self._renew_idle(unfulfilled)
-        num_workers = self._needed_workers(len(unfulfilled), 0 if unfulfilled else len(free))
-        return [*effects, DeclareNeededWorkers(num_workers)]
+                    unfulfilled.append((job, kind))
+                held.append(kind)
+        effects += self._renew_idle([kind for _, kind in unfulfilled])
+        num_workers, refused = self._plan_workers(unfulfilled)
+        return [*effects, *refused, DeclareNeededWorkers(num_workers)]
+
+    def allow_refusals(self, now_ms: int) -> Effects:
+        """Reports requirements that cannot be met from now on, also where no driver starts workers.
+
+        Source: org.apache.flink.runtime.resourcemanager.slotmanager.SlotManager#setFailUnfulfillableRequest.
+        """
+        self._may_refuse = True
+        return self._request_check(now_ms)
 
     def check_timeouts(self, now_ms: int, started_by_driver: Callable[[ResourceID], bool]) -> Effects:
         """Releases workers that were idle for too long, and slots of jobs whose JobMaster never registered."""
@@ -483,10 +554,12 @@ class SlotManager:
         self, instance_id: InstanceID, slot_index: int, allocation_id: AllocationID
     ) -> tuple[TaskExecutorInfo, TaskManagerSlot] | None:
         info = self.task_executors.find(instance_id)
-        if info is None or not 0 <= slot_index < len(info.slots):
+        if info is None:
             return None
-        slot = info.slots[slot_index]
-        return (info, slot) if slot.allocation_id == allocation_id else None
+        # An answer names a dynamic slot by the index of the request, a notification by the one at its TaskExecutor.
+        is_default = 0 <= slot_index < len(info.slots)
+        slots = [info.slots[slot_index]] if is_default else info.dynamic_slots
+        return next(((info, slot) for slot in slots if slot.allocation_id == allocation_id), None)
 
     def _apply_status(self, info: TaskExecutorInfo, slot: TaskManagerSlot, status: SlotStatus, now_ms: int) -> Effects:
         if status.allocation_id is None or status.job_id is None:
@@ -497,7 +570,7 @@ class SlotManager:
             if slot.state is SlotState.PENDING:
                 slot.reserved()
         else:
-            slot.move_to(SlotState.ALLOCATED, status.allocation_id, status.job_id)
+            slot.move_to(SlotState.ALLOCATED, status.allocation_id, status.job_id, status.environment_profile)
         if status.job_id not in self._known_jobs and status.job_id not in self._terminated_jobs:
             self._unknown_jobs.setdefault(status.job_id, now_ms)
         return self._free_if_useless(info, slot)
@@ -512,7 +585,27 @@ class SlotManager:
             return [_free_slot(info, slot, f"JobMaster {slot.job_master_id} was replaced")]
         return []
 
-    def _free_slots_in_order(self) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
+    def _find_free(self, free: list[FreeSlotOf], kind: SlotKind, blocked: frozenset[ResourceID]) -> FreeSlotOf | None:
+        """Returns a slot for the requirement, and removes it from `free`. Cuts one if the requirement has numbers."""
+        if kind.resources.is_unknown:
+            position = _find_default_slot(free, kind.environment_profile, blocked)
+            return None if position is None else free.pop(position)
+        usable = [
+            info
+            for info in self.task_executors
+            if info.profile in (kind.environment_profile, None)
+            and info.resource_id not in blocked
+            and not info.is_being_renewed
+            and info.can_serve(kind.resources)
+        ]
+        if not usable:
+            return None
+        info = min(usable, key=lambda info: (info.num_failed_cuts, self._options.spread_out and _utilization(info)))
+        slot = TaskManagerSlot(DYNAMIC_SLOT_INDEX, SlotState.FREE, resources=kind.resources)
+        info.dynamic_slots.append(slot)
+        return info, slot
+
+    def _free_slots_in_order(self) -> list[FreeSlotOf]:
         free = self.task_executors.free_slots()
         if self._options.spread_out:
             used: dict[InstanceID, int] = {}
@@ -526,24 +619,25 @@ class SlotManager:
         return free
 
     def _allocate(
-        self, job: JobRequirements, profile: str, info: TaskExecutorInfo, slot: TaskManagerSlot, now_ms: int
+        self, job: JobRequirements, kind: SlotKind, info: TaskExecutorInfo, slot: TaskManagerSlot, now_ms: int
     ) -> RequestSlot:
         allocation_id = self._new_allocation_id()
-        slot.move_to(SlotState.PENDING, allocation_id, job.job_id, profile, job.job_master_id)
-        info.profile = profile
+        slot.move_to(SlotState.PENDING, allocation_id, job.job_id, kind.environment_profile, job.job_master_id)
+        info.profile = kind.environment_profile
         info.update_idle_since(now_ms)
         return RequestSlot(
             instance_id=info.instance_id,
             slot_index=slot.index,
             job_id=job.job_id,
             allocation_id=allocation_id,
-            resource_profile=profile,
+            environment_profile=kind.environment_profile,
             job_master_address=job.job_master_address,
             job_master_id=job.job_master_id,
+            resources=kind.resources,
         )
 
-    def _renew_idle(self, unfulfilled: Sequence[str]) -> Effects:
-        """Restarts idle processes of other profiles, as many as the unfulfilled requirements need."""
+    def _renew_idle(self, unfulfilled: Sequence[SlotKind]) -> Effects:
+        """Restarts idle processes of other environments, as many as the unfulfilled requirements need."""
         missing = len(unfulfilled)
         for info in self.task_executors:
             missing -= len(info.slots) if info.is_being_renewed else 0
@@ -557,25 +651,71 @@ class SlotManager:
                 effects.append(RenewTaskExecutor(info.instance_id))
         return effects
 
-    def _needed_workers(self, num_unfulfilled: int, num_free: int) -> int:
+    def _plan_workers(self, unfulfilled: Sequence[tuple[JobRequirements, SlotKind]]) -> tuple[int, Effects]:
+        """Returns the number of workers to start, and the requirements to refuse."""
         options = self._options
-        num_slots = self.task_executors.num_slots
-        # Slots of a TaskExecutor that has not sent its first report, or that restarts, will soon be free.
-        num_coming = sum(
-            1
-            for info in self.task_executors
-            for slot in info.slots
-            if info.is_being_renewed or (slot.state is SlotState.UNKNOWN and not info.possible_jobs)
+        registered = self.task_executors
+        plan = WorkerPlan(options.worker_total, options.worker_slot, options.slots_per_worker)
+        for info in registered:
+            # Slots of a TaskExecutor that has not sent its first report, or that restarts, will soon be free.
+            is_new = not info.possible_jobs and not info.dynamic_slots
+            num_coming = sum(
+                1 for s in info.slots if info.is_being_renewed or (is_new and s.state is SlotState.UNKNOWN)
+            )
+            if num_coming:
+                described = info.description
+                plan.add_coming(described.total, described.default_slot, num_coming)
+        room = options.limits.workers_within(
+            registered.total_resource,
+            registered.num_slots,
+            options.worker_total,
+            options.slots_per_worker,
+            options.max_slots,
         )
-        redundant = options.redundant_workers * options.slots_per_worker
-        needed = max(num_unfulfilled + redundant - num_free - num_coming, options.min_slots - num_slots, 0)
-        within_bound = max(0, options.max_slots - num_slots) // options.slots_per_worker
-        return min(math.ceil(needed / options.slots_per_worker), within_bound)
+        refused: dict[tuple[JobID, ResourceProfile], NotifyNotEnoughResources] = {}
+        for job, kind in unfulfilled:
+            if not self._can_ever_serve(kind.resources):
+                reason = self._why_never(kind.resources)
+            elif plan.place(kind.resources, room) or kind.resources.is_unknown:
+                continue
+            else:
+                reason = options.limits.reason(options.max_slots)
+            if self._may_refuse:
+                refused[job.job_id, kind.resources] = NotifyNotEnoughResources(job.job_id, kind.resources, reason)
+        num_spare = plan.num_spare_slots + (0 if unfulfilled else registered.num_free_slots)
+        lacking_spares = options.redundant_workers * options.slots_per_worker - num_spare
+        lacking_slots = max(
+            lacking_spares, options.min_slots - registered.num_slots - plan.num_workers * options.slots_per_worker, 0
+        )
+        needed = plan.num_workers + math.ceil(lacking_slots / options.slots_per_worker)
+        needed = max(needed, options.limits.workers_below_minimum(registered.total_resource, options.worker_total))
+        return min(needed, room), list(refused.values())
+
+    def _can_ever_serve(self, resources: ResourceProfile) -> bool:
+        if resources.is_unknown:
+            return True
+        totals = [self._options.worker_total] if self._options.has_driver else []
+        totals += [info.description.total for info in self.task_executors]
+        return any(total.all_fields_no_less_than(resources) for total in totals)
+
+    def _why_never(self, resources: ResourceProfile) -> str:
+        """Returns by how much and of what the largest TaskExecutor falls short of the requirement."""
+        totals = [info.description.total for info in self.task_executors]
+        if self._options.has_driver:
+            totals.append(self._options.worker_total)
+        if not totals:
+            return "there is no TaskExecutor"
+        best = min(totals, key=lambda total: len(total.lacks_of(resources)))
+        lacking = best.lacks_of(resources)
+        has = {name: best.amounts().get(name, 0.0) for name in lacking}
+        there = ", ".join(f"{name}: {format_amount(name, amount)}" for name, amount in has.items())
+        return f"no TaskExecutor has as much: the best one has {there}, which lacks {format_amounts(lacking)}"
 
     def _release_idle_workers(self, now_ms: int, started_by_driver: Callable[[ResourceID], bool]) -> Effects:
         options = self._options
         num_slots = self.task_executors.num_slots
-        num_free = self.task_executors.count(SlotState.FREE)
+        num_free = self.task_executors.num_free_slots
+        total = self.task_executors.total_resource
         keep_free = options.redundant_workers * options.slots_per_worker
         effects: Effects = []
         for info in self.task_executors:
@@ -586,6 +726,9 @@ class SlotManager:
             size = len(info.slots)
             if num_slots - size < options.min_slots or num_free - size < keep_free:
                 continue
+            if options.limits.is_below_minimum(total.remaining_after(info.description.total)):
+                continue
+            total = total.remaining_after(info.description.total)
             num_slots -= size
             num_free -= size
             self.task_executors.remove(info.instance_id)
@@ -594,21 +737,49 @@ class SlotManager:
         return effects
 
 
-def _matching_position(
-    free: list[tuple[TaskExecutorInfo, TaskManagerSlot]], profile: str, blocked: frozenset[ResourceID]
-) -> int | None:
-    """Returns the index of the first usable slot for this profile, or None.
+def _utilization(info: TaskExecutorInfo) -> float:
+    """Returns the used part of the scarcest resource of a TaskExecutor, 0 to 1. Unlimited ones count as unused."""
+    total, free = info.description.total.amounts(), info.free_resource.amounts()
+    return max((1 - free.get(name, 0.0) / amount for name, amount in total.items() if amount), default=0.0)
 
-    A profile other than that of plain jobs prefers a process that already serves it.
+
+def _find_default_slot(free: list[FreeSlotOf], environment_profile: str, blocked: frozenset[ResourceID]) -> int | None:
+    """Returns the index of the first usable slot for this environment, or None.
+
+    An environment other than that of plain jobs prefers a process that already serves it.
     """
     positions = [
         position
         for position, (info, _) in enumerate(free)
-        if info.profile in (profile, None) and info.resource_id not in blocked
+        if info.profile in (environment_profile, None)
+        and info.resource_id not in blocked
+        and info.can_serve(ResourceProfile.UNKNOWN)
     ]
-    if profile:
+    if environment_profile:
         positions.sort(key=lambda position: free[position][0].profile is None)
     return positions[0] if positions else None
+
+
+def _slot_of_status(info: TaskExecutorInfo, status: SlotStatus) -> TaskManagerSlot | None:
+    """Returns the slot that a status is about. Adds an unknown dynamic slot. None: no such slot."""
+    if 0 <= status.slot_index < len(info.slots):
+        return info.slots[status.slot_index]
+    for slot in info.dynamic_slots:
+        if slot.allocation_id == status.allocation_id:
+            return slot
+    if status.resources.is_unknown or status.allocation_id is None:
+        return None
+    slot = TaskManagerSlot(DYNAMIC_SLOT_INDEX, resources=status.resources)
+    info.dynamic_slots.append(slot)
+    return slot
+
+
+def _remove_unreported(info: TaskExecutorInfo, report: Sequence[SlotStatus]) -> None:
+    """Removes dynamic slots that are not in a report, except PENDING ones: the report may be older than the request."""
+    reported = {status.allocation_id for status in report if status.allocation_id is not None}
+    info.dynamic_slots = [
+        slot for slot in info.dynamic_slots if slot.state is SlotState.PENDING or slot.allocation_id in reported
+    ]
 
 
 def _free_slot(info: TaskExecutorInfo, slot: TaskManagerSlot, reason: str) -> FreeSlot:
@@ -617,5 +788,5 @@ def _free_slot(info: TaskExecutorInfo, slot: TaskManagerSlot, reason: str) -> Fr
 
 
 def _lost_notifications(info: TaskExecutorInfo, reason: str) -> Effects:
-    jobs = {slot.job_id for slot in info.slots if slot.job_id is not None} | info.possible_jobs
+    jobs = {slot.job_id for slot in info.all_slots if slot.job_id is not None} | info.possible_jobs
     return [NotifyTaskExecutorLost(job_id, info.resource_id, reason) for job_id in sorted(jobs)]

@@ -12,9 +12,14 @@
 
 * An UNKNOWN slot is never allocated: it has not been reported yet, or a request for it ended without a clear answer.
 * A PENDING slot that is reported free stays PENDING: the report may be older than the request.
+* A TaskExecutor has a fixed number of default slots, each an equal part of its total resources. Dynamic slots are cut
+  from what is left for requirements with numbers, and disappear when they are freed. A default slot is usable only
+  while its part is left.
+* A dynamic slot whose request ended without a clear answer is UNKNOWN. It keeps its resources until the next report.
 
 Source: org.apache.flink.runtime.resourcemanager.slotmanager.{FineGrainedTaskManagerTracker, DefaultSlotStatusSyncer}.
-Differs: Flink has no state UNKNOWN. It marks a slot as free after a failed request, and may choose it again at once.
+Differs: Flink cuts every slot dynamically. It has no state UNKNOWN, marks a slot as free after a failed request, and
+may choose it again at once.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from dataclasses import dataclass, field
 
 from flinkpy.common.errors import InvalidTransitionError
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID
+from flinkpy.common.resource_profile import ResourceProfile
 
 
 class SlotState(enum.Enum):
@@ -58,6 +64,10 @@ class SlotStatus:
     allocation_id: AllocationID | None = None
     job_id: JobID | None = None
     num_tasks: int = 0
+    #: The resources that the slot was requested with; UNKNOWN: it is a default slot.
+    resources: ResourceProfile = ResourceProfile.UNKNOWN
+    #: The Python environment that the slot was requested with.
+    environment_profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +82,18 @@ class TaskExecutorDescription:
     num_slots: int
     cpu_cores: int = 0
     memory_bytes: int = 0
-    #: The resource profile that the process serves already; None if it has served none.
+    #: The Python environment that the process serves already; None if it has served none.
     profile: str | None = None
+    #: The resources of the process, and of one default slot.
+    total: ResourceProfile = ResourceProfile.ANY
+    default_slot: ResourceProfile = ResourceProfile.ANY
 
     def is_same_process(self, other: TaskExecutorDescription) -> bool:
         return (self.host, self.pid, self.address) == (other.host, other.pid, other.address)
+
+
+#: The index of a dynamic slot in a request. Its TaskExecutor gives it an index behind those of the default slots.
+DYNAMIC_SLOT_INDEX = -1
 
 
 @dataclass(slots=True)
@@ -87,7 +104,10 @@ class TaskManagerSlot:
     state: SlotState = SlotState.UNKNOWN
     allocation_id: AllocationID | None = None
     job_id: JobID | None = None
-    resource_profile: str = ""
+    #: The Python environment that the slot was requested for.
+    environment_profile: str = ""
+    #: The resources that the slot was requested with; UNKNOWN: it is a default slot.
+    resources: ResourceProfile = ResourceProfile.UNKNOWN
     #: the JobMaster it was requested for; None if the allocation is known from reports only
     job_master_id: JobMasterId | None = None
     #: failed requests in a row; slots with failures are chosen last
@@ -100,7 +120,7 @@ class TaskManagerSlot:
         state: SlotState,
         allocation_id: AllocationID | None = None,
         job_id: JobID | None = None,
-        resource_profile: str = "",
+        environment_profile: str = "",
         job_master_id: JobMasterId | None = None,
     ) -> None:
         if (self.state, state) not in SLOT_TRANSITIONS:
@@ -111,13 +131,13 @@ class TaskManagerSlot:
         self.state = state
         self.allocation_id = allocation_id
         self.job_id = job_id
-        self.resource_profile = resource_profile
+        self.environment_profile = environment_profile
         self.job_master_id = job_master_id
         self.num_tasks = 0
 
     def reserved(self) -> None:
         """Moves a PENDING slot to ALLOCATED, with the allocation that was requested."""
-        self.move_to(SlotState.ALLOCATED, self.allocation_id, self.job_id, self.resource_profile, self.job_master_id)
+        self.move_to(SlotState.ALLOCATED, self.allocation_id, self.job_id, self.environment_profile, self.job_master_id)
 
 
 @dataclass(slots=True)
@@ -126,11 +146,16 @@ class TaskExecutorInfo:
 
     instance_id: InstanceID
     description: TaskExecutorDescription
+    #: The default slots, by index.
     slots: list[TaskManagerSlot]
+    #: Slots that were cut for requirements with numbers. Never FREE.
+    dynamic_slots: list[TaskManagerSlot] = field(default_factory=list)
+    #: Failed requests for dynamic slots in a row.
+    num_failed_cuts: int = 0
     idle_since_ms: int | None = None
     #: jobs that may hold an UNKNOWN slot here, because the request for it was not answered
     possible_jobs: set[JobID] = field(default_factory=set)
-    #: The resource profile of the first slot that was requested here. A process serves one profile in its life.
+    #: The Python environment of the first slot that was requested here. A process serves one in its life.
     profile: str | None = None
     #: Jobs whose finished results lie on it, as of the report at `reported_ms`.
     jobs_with_partitions: frozenset[JobID] = frozenset()
@@ -142,12 +167,44 @@ class TaskExecutorInfo:
     def resource_id(self) -> ResourceID:
         return self.description.resource_id
 
+    @property
+    def all_slots(self) -> list[TaskManagerSlot]:
+        """The default slots and the dynamic ones."""
+        return [*self.slots, *self.dynamic_slots]
+
+    @property
+    def free_resource(self) -> ResourceProfile:
+        """The resources that are left for further slots. A default slot in doubt counts as used."""
+        used = ResourceProfile.ZERO
+        for slot in self.all_slots:
+            if slot.state is not SlotState.FREE:
+                used = used.merge(self.resources_of(slot))
+        return self.description.total.remaining_after(used)
+
+    def resources_of(self, slot: TaskManagerSlot) -> ResourceProfile:
+        return self.description.default_slot if slot.resources.is_unknown else slot.resources
+
+    def can_serve(self, resources: ResourceProfile) -> bool:
+        """True if enough is left for a slot of these resources."""
+        if resources.is_unknown:
+            return not self.dynamic_slots or self.free_resource.all_fields_no_less_than(self.description.default_slot)
+        return self.free_resource.all_fields_no_less_than(resources)
+
+    @property
+    def num_free_slots(self) -> int:
+        """The number of default slots that can be allocated."""
+        num_free = self.count(SlotState.FREE)
+        if not self.dynamic_slots:
+            return num_free
+        return self.free_resource.num_slots_within(self.description.default_slot, num_free)
+
     def count(self, state: SlotState) -> int:
+        """Returns the number of default slots in a state."""
         return sum(1 for slot in self.slots if slot.state is state)
 
     @property
     def is_idle(self) -> bool:
-        return all(slot.state is SlotState.FREE for slot in self.slots)
+        return not self.dynamic_slots and all(slot.state is SlotState.FREE for slot in self.slots)
 
     @property
     def may_be_released(self) -> bool:
@@ -202,12 +259,24 @@ class TaskExecutorTracker:
     def count(self, state: SlotState) -> int:
         return sum(info.count(state) for info in self)
 
+    @property
+    def num_free_slots(self) -> int:
+        return sum(info.num_free_slots for info in self)
+
+    @property
+    def total_resource(self) -> ResourceProfile:
+        """The sum of the resources of all TaskExecutors."""
+        total = ResourceProfile.ZERO
+        for info in self:
+            total = total.merge(info.description.total)
+        return total
+
     def slots_of_job(self, job_id: JobID) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
         """Returns the slots that are PENDING or ALLOCATED for the job."""
         return [
             (info, slot)
             for info in self._by_instance.values()
-            for slot in info.slots
+            for slot in info.all_slots
             if slot.job_id == job_id and slot.state in (SlotState.PENDING, SlotState.ALLOCATED)
         ]
 
@@ -228,7 +297,10 @@ class TaskExecutorTracker:
         for info in self._by_instance.values():
             assert [slot.index for slot in info.slots] == list(range(len(info.slots)))
             assert (info.idle_since_ms is not None) == info.is_idle, info
-            for slot in info.slots:
+            for slot in info.dynamic_slots:
+                assert slot.index == DYNAMIC_SLOT_INDEX and slot.state is not SlotState.FREE, slot
+                assert slot.resources is not ResourceProfile.UNKNOWN, slot
+            for slot in info.all_slots:
                 held = slot.state in (SlotState.PENDING, SlotState.ALLOCATED)
                 assert held == (slot.allocation_id is not None) == (slot.job_id is not None), slot
                 if slot.allocation_id is not None:

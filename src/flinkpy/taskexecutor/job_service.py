@@ -26,6 +26,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import AllocationID, JobID, JobMasterId
 from flinkpy.common.states import ExecutionState
+from flinkpy.graph.resource_profiles import resource_profile_from_proto, resource_profile_to_proto
 from flinkpy.logs.context import in_context
 from flinkpy.logs.formats import ERROR_ATTRIBUTE
 from flinkpy.logs.setup import process_log
@@ -78,7 +79,12 @@ class JobService:
         on_task_ended: Callable[[Task | None], None] = lambda _: None,
         make_thread: Callable[..., TaskThread] = TaskThread,
     ) -> None:
-        self.slots = TaskSlotTable(options.num_slots, options.slot_timeout_ms)
+        self.slots = TaskSlotTable(
+            options.num_slots,
+            options.slot_timeout_ms,
+            total=options.total_resource,
+            default_slot=options.default_slot_resource,
+        )
         self.jobs: JobTable[Task, JobMasterConnection, JobUserCode] = JobTable()
         self.partitions = PartitionTable(deployer, lambda: self.now_ms)
         self._endpoint = endpoint
@@ -118,7 +124,12 @@ class JobService:
         job = self._job_led_by(job_id, request.job_master_id)
         self._deployer.dedicate(request.resource_profile)
         is_new = self.slots.allocate_slot(
-            request.slot_index, job_id, allocation_id, request.resource_profile, self.now_ms
+            request.slot_index,
+            job_id,
+            allocation_id,
+            request.resource_profile,
+            self.now_ms,
+            resource_profile_from_proto(request, "resources"),
         )
         if not is_new:
             return
@@ -194,7 +205,10 @@ class JobService:
             if slot is not None and slot.job_id == job.job_id and slot.state is SlotState.ALLOCATED:
                 offers.append(
                     jobmaster_pb2.SlotOffer(
-                        allocation_id=allocation_id, slot_index=slot.index, resource_profile=slot.resource_profile
+                        allocation_id=allocation_id,
+                        slot_index=slot.index,
+                        resource_profile=slot.environment_profile,
+                        resources=resource_profile_to_proto(slot.resources),
                     )
                 )
         if offers:

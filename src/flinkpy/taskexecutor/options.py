@@ -10,6 +10,7 @@ from typing import Any
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.ids import ResourceID, StringId
+from flinkpy.common.resource_profile import ResourceProfile
 from flinkpy.configuration import (
     core_options,
     jobmanager_options,
@@ -27,6 +28,8 @@ class TaskExecutorOptions(PeerOptions):
 
     resource_id: str
     num_slots: int = 1
+    #: The resources of this process, which slots share.
+    total_resource: ResourceProfile = ResourceProfile.ANY
     bind_address: str = LOOPBACK
     advertised_host: str = LOOPBACK
     rpc_port: int = 0
@@ -49,6 +52,11 @@ class TaskExecutorOptions(PeerOptions):
     niceness: int = 0
     #: How long tasks of streaming jobs go on without a JobMaster, unless the job has a value of its own; 0: not at all.
     task_adoption_timeout_ms: int = 30_000
+
+    @property
+    def default_slot_resource(self) -> ResourceProfile:
+        """The resources of a slot that is requested without numbers."""
+        return self.total_resource.divide(self.num_slots)
 
 
 def task_executor_options(configuration: Any) -> TaskExecutorOptions:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from flinkpy._proto import resourcemanager_pb2
 from flinkpy.common.errors import FlinkError, NotLeaderError, NotRegisteredError, StaleFencingTokenError
+from flinkpy.graph.resource_profiles import resource_profile_to_proto
 from flinkpy.highavailability.leader_election import LeaderInformation
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.peer_connection import PeerConnection, Peers, check_leader
@@ -110,6 +111,8 @@ class ResourceManagerConnection(PeerConnection):
                 cpu_cores=len(os.sched_getaffinity(0)), memory_bytes=_physical_memory_bytes()
             ),
             num_slots=self._options.num_slots,
+            total_resource=resource_profile_to_proto(self._options.total_resource),
+            default_slot_resource=resource_profile_to_proto(self._options.default_slot_resource),
             profile=self._listener.profile,
         )
         response = await self._gateway.register_task_executor(request, timeout_s=timeout_s)

@@ -13,21 +13,30 @@
 An ALLOCATED slot has a deadline (`taskmanager.slot.timeout`), a slot in another state has none. An allocation holds one
 slot. A RELEASING slot accepts no tasks and is reported as allocated until its last task has ended.
 
-Pure: time is a parameter. Source: org.apache.flink.runtime.taskexecutor.slot.{TaskSlotTable,TaskSlot}.
-Differs: the number of slots is fixed. There are no dynamic slots (index -1), because there are no fine-grained
-resources.
+The number of default slots is fixed, each an equal part of the resources of the process. A request with index -1 cuts a
+dynamic slot of the requested resources from what is left. A slot of either kind is refused if not enough is left.
+
+Invariant: the slots that are not FREE never have more resources together than the process.
+
+Pure: time is a parameter. Source: org.apache.flink.runtime.taskexecutor.slot.{TaskSlotTableImpl,TaskSlot} and
+org.apache.flink.runtime.util.ResourceBudgetManager.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from flinkpy.common.errors import InvalidTransitionError, SlotAllocationError, TaskSubmissionError
 from flinkpy.common.ids import AllocationID, JobID
+from flinkpy.common.resource_profile import ResourceProfile, format_amounts
 
+#: The index in a request for a dynamic slot.
+DYNAMIC_SLOT_INDEX = -1
+_ZERO = ResourceProfile.ZERO
 #: The number of transitions kept for error messages; an allocation has about four.
 STORY_LENGTH = 64
 
@@ -61,7 +70,10 @@ class TaskSlot:
     #: Set in every state but FREE.
     allocation_id: AllocationID | None = None
     job_id: JobID | None = None
-    resource_profile: str = ""
+    #: The Python environment that the slot was requested for.
+    environment_profile: str = ""
+    #: The resources that it was requested with; UNKNOWN: it is a default slot.
+    resources: ResourceProfile = ResourceProfile.UNKNOWN
     #: Execution attempts running here; empty unless ACTIVE or RELEASING.
     tasks: set[str] = field(default_factory=set)
     #: Monotonic time at which an ALLOCATED slot is freed; None in every other state.
@@ -82,8 +94,21 @@ class FreedSlot:
 class TaskSlotTable:
     """All slots of a TaskExecutor."""
 
-    def __init__(self, num_slots: int, slot_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        num_slots: int,
+        slot_timeout_ms: int,
+        *,
+        total: ResourceProfile = ResourceProfile.ANY,
+        default_slot: ResourceProfile = ResourceProfile.ANY,
+    ) -> None:
         self._slots = [TaskSlot(index) for index in range(num_slots)]
+        #: Dynamic slots by index. Never FREE.
+        self._dynamic: dict[int, TaskSlot] = {}
+        #: Indexes are not used twice, so that a late message cannot mean a later slot.
+        self._next_dynamic_index = num_slots
+        self.total_resource = total
+        self._default_slot = default_slot
         self._slot_timeout_ms = slot_timeout_ms
         self._by_allocation: dict[AllocationID, TaskSlot] = {}
         self._by_task: dict[str, TaskSlot] = {}
@@ -96,40 +121,69 @@ class TaskSlotTable:
     @property
     def slots(self) -> tuple[TaskSlot, ...]:
         """All slots in the order of their index. Callers must not change them."""
-        return tuple(self._slots)
+        return (*self._slots, *self._dynamic.values())
+
+    @property
+    def free_resource(self) -> ResourceProfile:
+        """The resources that are left beside the slots that are not FREE."""
+        used = ResourceProfile.ZERO
+        for slot in self.slots:
+            if slot.state is not SlotState.FREE:
+                used = used.merge(self.resources_of(slot))
+        return self.total_resource.remaining_after(used)
+
+    def resources_of(self, slot: TaskSlot) -> ResourceProfile:
+        return self._default_slot if slot.resources.is_unknown else slot.resources
 
     def slot_of(self, allocation_id: AllocationID) -> TaskSlot | None:
         return self._by_allocation.get(allocation_id)
 
     def slots_of_job(self, job_id: JobID, *states: SlotState) -> Iterator[TaskSlot]:
         """Returns the slots of the job, in any state or in one of `states`."""
-        return (s for s in self._slots if s.job_id == job_id and (not states or s.state in states))
+        return (s for s in self.slots if s.job_id == job_id and (not states or s.state in states))
 
     def has_slots(self, job_id: JobID) -> bool:
         return any(True for _ in self.slots_of_job(job_id))
 
     def allocate_slot(
-        self, index: int, job_id: JobID, allocation_id: AllocationID, resource_profile: str, now_ms: int
+        self,
+        index: int,
+        job_id: JobID,
+        allocation_id: AllocationID,
+        environment_profile: str,
+        now_ms: int,
+        resources: ResourceProfile = ResourceProfile.UNKNOWN,
     ) -> bool:
-        """Allocates the slot until its deadline. Returns False if this allocation holds it already.
+        """Allocates a slot until its deadline. Returns False if this allocation holds it already.
+
+        Args:
+            index: DYNAMIC_SLOT_INDEX for a slot of `resources`.
 
         Raises:
-            SlotAllocationError: the slot does not exist or is not free; `details` name the owner.
+            SlotAllocationError: the slot does not exist or is not free, or does not fit; `details` name the owner.
         """
-        if not 0 <= index < len(self._slots):
+        is_dynamic = index == DYNAMIC_SLOT_INDEX and not resources.is_unknown
+        if not is_dynamic and not 0 <= index < len(self._slots):
             raise SlotAllocationError(
                 f"slot {index} does not exist: this TaskExecutor has slots 0 to {len(self._slots) - 1}",
                 details={"slot_index": str(index), "num_slots": str(len(self._slots))},
             )
-        slot = self._by_allocation.get(allocation_id) or self._slots[index]
-        is_ours = slot.allocation_id == allocation_id and slot.job_id == job_id and slot.index == index
+        slot = self._by_allocation.get(allocation_id)
+        if slot is None:
+            slot = TaskSlot(self._next_dynamic_index, resources=resources) if is_dynamic else self._slots[index]
+        is_asked_for = slot.resources == resources if is_dynamic else slot.index == index
+        is_ours = slot.allocation_id == allocation_id and slot.job_id == job_id and is_asked_for
         if is_ours and slot.state is not SlotState.RELEASING:
             return False
         if slot.state is not SlotState.FREE:
             raise self._taken(slot)
+        self._check_is_left(self.resources_of(slot))
+        if is_dynamic:
+            self._dynamic[slot.index] = slot
+            self._next_dynamic_index += 1
         self._move(slot, SlotState.ALLOCATED, f"requested for job {job_id}", allocation_id)
         slot.job_id = job_id
-        slot.resource_profile = resource_profile
+        slot.environment_profile = environment_profile
         slot.deadline_ms = now_ms + self._slot_timeout_ms
         return True
 
@@ -182,7 +236,7 @@ class TaskSlotTable:
         """Returns the ALLOCATED slots whose deadline has passed. The caller frees them."""
         return [
             slot.allocation_id
-            for slot in self._slots
+            for slot in self.slots
             if slot.deadline_ms is not None and slot.deadline_ms <= now_ms and slot.allocation_id is not None
         ]
 
@@ -192,8 +246,12 @@ class TaskSlotTable:
 
     def validate(self) -> None:
         """Asserts every invariant."""
-        for index, slot in enumerate(self._slots):
-            assert slot.index == index
+        assert [slot.index for slot in self._slots] == list(range(len(self._slots)))
+        assert all(slot.index == index >= len(self._slots) for index, slot in self._dynamic.items())
+        assert all(slot.state is not SlotState.FREE for slot in self._dynamic.values())
+        held = [self.resources_of(slot) for slot in self.slots if slot.state is not SlotState.FREE]
+        assert self.total_resource.all_fields_no_less_than(functools.reduce(ResourceProfile.merge, held, _ZERO))
+        for slot in self.slots:
             is_free = slot.state is SlotState.FREE
             assert (slot.allocation_id is None) == is_free
             assert (slot.job_id is None) == is_free
@@ -204,8 +262,17 @@ class TaskSlotTable:
             assert all(self._by_task[task] is slot for task in slot.tasks)
             if slot.allocation_id is not None:
                 assert self._by_allocation[slot.allocation_id] is slot
-        assert len(self._by_allocation) == sum(s.state is not SlotState.FREE for s in self._slots)
-        assert len(self._by_task) == sum(len(s.tasks) for s in self._slots)
+        assert len(self._by_allocation) == sum(s.state is not SlotState.FREE for s in self.slots)
+        assert len(self._by_task) == sum(len(s.tasks) for s in self.slots)
+
+    def _check_is_left(self, resources: ResourceProfile) -> None:
+        free = self.free_resource
+        lacking = free.lacks_of(resources)
+        if lacking:
+            raise SlotAllocationError(
+                f"a slot with {resources} does not fit: {free} is left, which lacks {format_amounts(lacking)}",
+                details={"free_resource": str(free)},
+            )
 
     def _taken(self, slot: TaskSlot) -> SlotAllocationError:
         return SlotAllocationError(
@@ -222,7 +289,8 @@ class TaskSlotTable:
         freed = FreedSlot(slot.index, slot.allocation_id, slot.job_id)
         self._move(slot, SlotState.FREE, reason)
         slot.job_id = None
-        slot.resource_profile = ""
+        slot.environment_profile = ""
+        self._dynamic.pop(slot.index, None)
         return freed
 
     def _move(self, slot: TaskSlot, to: SlotState, reason: str, allocation_id: AllocationID | None = None) -> None:

@@ -37,6 +37,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import AllocationID, JobID
 from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles
+from flinkpy.graph.resource_profiles import resource_profile_to_proto
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.logs.answers import change_log_levels, log_records, own_log
@@ -395,6 +396,8 @@ class TaskExecutor(RpcEndpoint):
                     allocation_id=str(slot.allocation_id or ""),
                     job_id=str(slot.job_id or ""),
                     num_tasks=len(slot.tasks),
+                    resources=resource_profile_to_proto(slot.resources),
+                    environment_profile=slot.environment_profile,
                 )
                 for slot in self.service.slots.slots
             ],

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.resource_profile import ResourceProfile
 from flinkpy.datastream import MemorySize, SlotSharingGroup, StreamExecutionEnvironment
+from flinkpy.graph.job_graph_generator import generate_job_graph
+from flinkpy.graph.resource_profiles import resource_profile_from_proto
 
 
 def builder() -> SlotSharingGroup.Builder:
@@ -77,17 +80,20 @@ def test_memory_sizes_compare_and_convert() -> None:
     ]
 
 
-def test_resources_without_effect_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_vertex_of_a_group_carries_the_resources_of_its_slots() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
-    group = SlotSharingGroup.builder("heavy").set_cpu_cores(1.5).set_task_heap_memory_mb(100).build()
-    with caplog.at_level(logging.WARNING):
-        env.register_slot_sharing_group(SlotSharingGroup.builder("plain").build())
-        env.register_slot_sharing_group(group)
-        env.from_collection([1]).slot_sharing_group(group)
+    heavy = SlotSharingGroup.builder("heavy").set_cpu_cores(1.5).set_task_heap_memory_mb(100)
+    group = heavy.set_managed_memory_mb(10).set_external_resource("gpu", 1).build()
+    stream = env.from_collection([1]).map(lambda x: x).slot_sharing_group(group)
+    stream.rebalance().map(lambda x: x).slot_sharing_group("other").print()
 
-    assert [record.getMessage() for record in caplog.records] == [
-        (
-            "slot sharing group 'heavy' asks for resources (CPU cores: 1.5, task heap memory: 100 mb), which have NO "
-            "EFFECT in flinkpy: all slots are alike"
-        )
-    ]
+    graph = generate_job_graph(env.get_stream_graph(), Configuration())
+
+    profiles = {
+        vertex.slot_sharing_group: resource_profile_from_proto(vertex, "slot_resources") for vertex in graph.vertices
+    }
+    assert profiles == {
+        "default": ResourceProfile.UNKNOWN,
+        "heavy": ResourceProfile(1.5, 100 << 20, managed_bytes=10 << 20, external=(("gpu", 1.0),)),
+        "other": ResourceProfile.UNKNOWN,
+    }

@@ -7,15 +7,20 @@ from random import Random
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import FlinkError, TaskManagerLostError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
+from flinkpy.common.resource_profile import ResourceCounter, ResourceProfile
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.failover.restart_strategy import NoRestartStrategy
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.default_scheduler import SchedulerOptions
 from flinkpy.jobmaster.scheduler.scheduler_factory import scheduler_class
-from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.jobmaster.slotpool.physical_slot import SlotOffer, TaskManagerLocation
 
 E = ExecutionState
+
+
+def default_slots(number: int) -> ResourceCounter:
+    return ResourceCounter({ResourceProfile.UNKNOWN: number})
 
 
 def vertex(
@@ -143,10 +148,10 @@ class Cluster:
         offers = []
         for index in range(num_slots):
             self._next_allocation += 1
-            offers.append((AllocationID(f"{name}-a{self._next_allocation}"), index))
+            offers.append(SlotOffer(AllocationID(f"{name}-a{self._next_allocation}"), index))
         self.send(ev.SlotsOffered(ResourceID(name), tuple(offers)))
         held = self.scheduler.slot_pool.allocations_of(ResourceID(name))
-        return tuple(allocation_id for allocation_id, _ in offers if allocation_id in held)
+        return tuple(offer.allocation_id for offer in offers if offer.allocation_id in held)
 
     def add_task_manager(self, name, num_slots):
         self.register(name)

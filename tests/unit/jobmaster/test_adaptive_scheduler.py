@@ -287,7 +287,7 @@ def test_more_wanted_subtasks_request_slots() -> None:
     cluster = cluster_of(num_slots=2)
     cluster.take(fx.DeclareRequirements)
     require(cluster, source=(1, 4), sink=(1, 3))
-    assert [effect.num_slots for effect in cluster.take(fx.DeclareRequirements)] == [4]
+    assert [effect.requirements.total for effect in cluster.take(fx.DeclareRequirements)] == [4]
     cluster.offer("tm1", 2)
     cluster.advance(COOLDOWN_MS)
     cluster.obey_cancels()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from jobmaster_fakes import Cluster, E, job_graph, running, source_and_sink, two_regions, vertex
+from jobmaster_fakes import Cluster, E, default_slots, job_graph, running, source_and_sink, two_regions, vertex
 
 from flinkpy.common.errors import (
     FunctionError,
@@ -32,7 +32,7 @@ def test_a_job_starts_through_created_to_running_and_declares_its_slots():
     cluster = Cluster(source_and_sink(2))
     cluster.start()
     assert cluster.statuses() == ["CREATED", "RUNNING"]
-    assert cluster.take(fx.DeclareRequirements) == [fx.DeclareRequirements(2)]
+    assert cluster.take(fx.DeclareRequirements) == [fx.DeclareRequirements(default_slots(2))]
     assert cluster.take(fx.StartCoordinators)
     assert set(cluster.states().values()) == {"SCHEDULED"}
 
@@ -40,13 +40,13 @@ def test_a_job_starts_through_created_to_running_and_declares_its_slots():
 def test_vertices_of_one_slot_sharing_group_share_slots():
     cluster = Cluster(job_graph(vertex("a", 3, results=["d"]), vertex("b", 1, inputs=["d"])))
     cluster.start()
-    assert cluster.take(fx.DeclareRequirements) == [fx.DeclareRequirements(3)]
+    assert cluster.take(fx.DeclareRequirements) == [fx.DeclareRequirements(default_slots(3))]
 
 
 def test_slot_sharing_groups_do_not_share_slots():
     cluster = Cluster(job_graph(vertex("a", 2, results=["d"]), vertex("b", 2, inputs=["d"], group="other")))
     cluster.start()
-    assert cluster.take(fx.DeclareRequirements) == [fx.DeclareRequirements(4)]
+    assert cluster.take(fx.DeclareRequirements) == [fx.DeclareRequirements(default_slots(4))]
 
 
 def test_forward_neighbours_are_deployed_into_one_slot():
@@ -198,7 +198,7 @@ def test_a_job_that_waits_for_slots_is_canceled_at_once():
     cluster.start()
     cluster.send(ev.CancelJob())
     assert cluster.state is JobState.CANCELED
-    assert cluster.take(fx.DeclareRequirements)[-1].num_slots == 0
+    assert cluster.take(fx.DeclareRequirements)[-1].requirements.total == 0
 
 
 def test_a_second_cancellation_has_no_effect():
@@ -377,7 +377,7 @@ def test_an_unused_slot_is_returned_after_the_idle_timeout():
     graph = job_graph(vertex("a", 1), vertex("b", 1, group="other"))
     cluster = running(graph, options=options(), slots=[("tm1", 2)])
     cluster.update(cluster.attempt("a"), E.FINISHED)
-    assert cluster.take(fx.DeclareRequirements) == [fx.DeclareRequirements(1)]
+    assert cluster.take(fx.DeclareRequirements) == [fx.DeclareRequirements(default_slots(1))]
     cluster.advance(49)
     assert cluster.take(fx.FreeSlot) == []
     cluster.advance(1)

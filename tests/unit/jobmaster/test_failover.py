@@ -247,7 +247,7 @@ def test_a_lost_task_manager_counts_as_one_failure_of_a_region():
     assert cluster.state is JobState.RUNNING
     assert cluster.scheduler.num_restarts == 1
     # the two slots of tm1 are reused, and two more are required
-    assert cluster.take(fx.DeclareRequirements)[-1].num_slots == 4
+    assert cluster.take(fx.DeclareRequirements)[-1].requirements.total == 4
     cluster.add_task_manager("tm3", 2)
     cluster.run_all()
     assert set(cluster.states().values()) == {"RUNNING"}

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from jobmaster_fakes import location
+from jobmaster_fakes import default_slots, location
 
 from flinkpy.common.errors import NotRegisteredError, TaskManagerLostError
 from flinkpy.common.ids import AllocationID, ResourceID
 from flinkpy.jobmaster.slotpool import declarative_slot_pool as sp
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool, SlotPoolOptions
-from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.jobmaster.slotpool.physical_slot import SlotOffer, TaskManagerLocation
 
 TM = location("tm")
 OTHER = location("other")
@@ -36,7 +36,7 @@ class Pool:
         return self.checked(self.pool.request_slots(requests, now_ms))
 
     def offer(self, *names, where=TM, now_ms=0):
-        offers = tuple((AllocationID(name), index) for index, name in enumerate(names))
+        offers = tuple(SlotOffer(AllocationID(name), index) for index, name in enumerate(names))
         return self.checked(self.pool.offer_slots(where.resource_id, offers, now_ms))
 
     def accepted(self, *names, where=TM):
@@ -88,7 +88,7 @@ def fulfilled(effects):
 
 
 def test_requests_raise_the_declared_requirement(pool):
-    assert pool.request(1, 2) == [sp.RequirementsChanged(2)]
+    assert pool.request(1, 2) == [sp.RequirementsChanged(default_slots(2))]
 
 
 def test_offers_fulfil_requests_in_order_and_the_requirement_stays(pool):
@@ -132,7 +132,7 @@ def test_a_returned_slot_serves_the_next_request_at_once(pool):
 def test_a_returned_slot_lowers_the_requirement(pool):
     pool.request(1)
     pool.offer("a")
-    assert pool.return_slot("a") == [sp.RequirementsChanged(0)]
+    assert pool.return_slot("a") == [sp.RequirementsChanged(default_slots(0))]
     assert pool.pool.num_slots == 1
 
 
@@ -175,12 +175,12 @@ def test_a_request_times_out_with_the_required_and_available_slots(pool):
     pool.offer("a")
     assert pool.check_timeouts(999) == []
     effects = pool.check_timeouts(1_000)
-    assert effects == [sp.SlotRequestsTimedOut((2, 3), 3, 1), sp.RequirementsChanged(1)]
+    assert effects == [sp.SlotRequestsTimedOut((2, 3), 3, 1), sp.RequirementsChanged(default_slots(1))]
 
 
 def test_a_canceled_request_takes_no_slot(pool):
     pool.request(1)
-    assert pool.checked(pool.pool.cancel_requests([1])) == [sp.RequirementsChanged(0)]
+    assert pool.checked(pool.pool.cancel_requests([1])) == [sp.RequirementsChanged(default_slots(0))]
     assert pool.accepted("a") == []
 
 
@@ -226,7 +226,7 @@ def test_a_closed_pool_returns_all_slots_and_accepts_none(pool):
     pool.request(1, 2)
     effects = pool.close()
     assert [e.slot.allocation_id.value for e in effects if isinstance(e, sp.FreeSlotAtTaskManager)] == ["a"]
-    assert effects[-1] == sp.RequirementsChanged(0)
+    assert effects[-1] == sp.RequirementsChanged(default_slots(0))
     assert pool.request(3) == []
     assert pool.accepted("b") == []
 
@@ -266,7 +266,7 @@ def test_a_lost_slot_is_reported_with_its_cause_and_not_required_any_more(pool):
     pool.offer("a")
     lost, requirements = pool.fail("a")
     assert (lost.slot.allocation_id, lost.cause) == (AllocationID("a"), CAUSE)
-    assert requirements == sp.RequirementsChanged(0)
+    assert requirements == sp.RequirementsChanged(default_slots(0))
 
 
 def test_only_free_slots_that_are_idle_long_enough_are_returned(pool):
@@ -337,11 +337,17 @@ def test_batch_requests_do_not_time_out_while_slots_of_the_job_are_in_use(batch_
     batch_pool.request(3, now_ms=500)
     assert batch_pool.check_timeouts(1_000, are_slots_coming=True) == []
     assert batch_pool.pool.next_deadline_ms == 1_500, "a request that is not due keeps its deadline"
-    assert batch_pool.check_timeouts(1_999) == [sp.SlotRequestsTimedOut((3,), 3, 0), sp.RequirementsChanged(2)]
-    assert batch_pool.check_timeouts(2_000) == [sp.SlotRequestsTimedOut((1, 2), 2, 0), sp.RequirementsChanged(0)]
+    assert batch_pool.check_timeouts(1_999) == [
+        sp.SlotRequestsTimedOut((3,), 3, 0),
+        sp.RequirementsChanged(default_slots(2)),
+    ]
+    assert batch_pool.check_timeouts(2_000) == [
+        sp.SlotRequestsTimedOut((1, 2), 2, 0),
+        sp.RequirementsChanged(default_slots(0)),
+    ]
 
 
 def test_streaming_requests_time_out_while_slots_are_in_use(pool):
     pool.request(1)
     effects = pool.check_timeouts(1_000, are_slots_coming=True)
-    assert effects == [sp.SlotRequestsTimedOut((1,), 1, 0), sp.RequirementsChanged(0)]
+    assert effects == [sp.SlotRequestsTimedOut((1,), 1, 0), sp.RequirementsChanged(default_slots(0))]

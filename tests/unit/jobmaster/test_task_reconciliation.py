@@ -68,7 +68,7 @@ def test_tasks_that_fit_go_on_in_their_slots_without_being_deployed():
     assert set(cluster.states().values()) == {"RUNNING"}
     assert cluster.submitted() == []
     assert cluster.take(fx.FreeSlot) == []
-    assert [effect.num_slots for effect in cluster.take(fx.DeclareRequirements)] == [2]
+    assert [effect.requirements.total for effect in cluster.take(fx.DeclareRequirements)] == [2]
     assert {cluster.attempt("source").execution_graph_id, cluster.attempt("sink", 1).execution_graph_id} == {"g1"}
     assert {cluster.execution("sink", i).slot.location for i in range(2)} == {location("tm1"), location("tm2")}
 

@@ -503,7 +503,7 @@ def test_slot_requests_contain_the_profile_and_a_job_gets_no_more_than_it_declar
     machine.run(machine.job_master_connected(JOB, LEADER, 0))
     needed = (ResourceRequirement(1, "small"), ResourceRequirement(1, "large"))
     effects = machine.run(machine.declare_requirements(JobRequirements(JOB, LEADER, "jm:1", needed, 1), 0))
-    assert [request.resource_profile for request in requests(effects)] == ["small"]
+    assert [request.environment_profile for request in requests(effects)] == ["small"]
 
 
 def test_a_report_of_slots_that_do_not_exist_is_ignored(machine: Machine) -> None:

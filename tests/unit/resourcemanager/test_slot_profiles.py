@@ -61,7 +61,7 @@ def test_a_slot_request_carries_the_profile_and_dedicates_its_process(machine: M
     first, second = machine.executor("a", 2), machine.executor("b", 2)
     (request,) = need(machine, 1, BLUE)
     assert isinstance(request, RequestSlot)
-    assert (request.resource_profile, request.instance_id) == (BLUE, first)
+    assert (request.environment_profile, request.instance_id) == (BLUE, first)
     assert instances(need(machine, 1, RED, OTHER)) == [second]
 
 

@@ -12,6 +12,7 @@ from flinkpy._proto import job_pb2
 from flinkpy.common.errors import JobSubmissionError
 from flinkpy.common.ids import JobVertexID
 from flinkpy.common.key_groups import UNDECIDED_PARALLELISM, UPPER_BOUND_MAX_PARALLELISM, default_max_parallelism
+from flinkpy.graph.resource_profiles import resource_profile_from_proto
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
 
@@ -32,6 +33,8 @@ class ExecutionJobVertex:
         self.parallelism_reason = ""
         self.max_parallelism = _resolve_max_parallelism(job_vertex)
         self.slot_sharing_group = job_vertex.slot_sharing_group or DEFAULT_SLOT_SHARING_GROUP
+        #: The resources of each slot of the slot sharing group.
+        self.slot_resources = resource_profile_from_proto(job_vertex, "slot_resources")
         #: The JobVertex with its final parallelism and max parallelism, as it is sent to TaskExecutors.
         self.job_vertex = job_pb2.JobVertex()
         self.job_vertex.CopyFrom(job_vertex)

@@ -83,6 +83,7 @@ from flinkpy.jobmaster.scheduler.slow_task_detector import SpeculativeExecutionO
 from flinkpy.jobmaster.scheduler.task_reconciliation import LocatedReport, Reconciliation, RunningTask, reconcile
 from flinkpy.jobmaster.slotpool import declarative_slot_pool as sp
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import DeclarativeSlotPool, SlotPoolOptions
+from flinkpy.jobmaster.slotpool.physical_slot import SlotOffer
 
 _E = ExecutionState
 _J = JobState
@@ -195,6 +196,7 @@ class DefaultScheduler:
             ev.TaskManagerLost: self._on_task_manager_lost,
             ev.SlotsOffered: self._on_slots_offered,
             ev.SlotFailed: self._on_slot_failed,
+            ev.ResourcesUnavailable: self._on_resources_unavailable,
             ev.TaskStateUpdated: self._on_task_state_updated,
             ev.TaskMetricsReported: self._on_task_metrics_reported,
             ev.DeploymentsReported: self._on_deployments_reported,
@@ -414,13 +416,15 @@ class DefaultScheduler:
         effects = self.slot_pool.request_slots(
             self._allocator.allocate([task.attempt_id.vertex for task in tasks]), self._now_ms
         )
-        for slot in dict.fromkeys(task.slot for task in tasks):
-            offer = (slot.allocation_id, slot.slot_index)
+        for slot, vertex_id in {task.slot: task.attempt_id.vertex for task in tasks}.items():
+            # All tasks of a slot belong to one slot sharing group, so any of them tells the resources of the slot.
+            resources = self.graph.vertex(vertex_id).job_vertex.slot_resources
+            offer = SlotOffer(slot.allocation_id, slot.slot_index, resources)
             effects += self.slot_pool.offer_slots(slot.location.resource_id, [offer], self._now_ms)
         for effect in effects:
             if isinstance(effect, sp.SlotRequestFulfilled):
                 self._allocator.fulfilled(effect.request_id, effect.slot)
-        self._out.declare(self.slot_pool.num_required)
+        self._out.declare(self.slot_pool.requirements)
 
     def _continue(self, task: RunningTask) -> None:
         vertex = self.graph.vertex(task.attempt_id.vertex)
@@ -508,6 +512,17 @@ class DefaultScheduler:
     def _on_slot_failed(self, event: ev.SlotFailed) -> None:
         self._run_pool_effects(self.slot_pool.fail_slot(event.resource_id, event.allocation_id, event.cause))
 
+    def _on_resources_unavailable(self, event: ev.ResourcesUnavailable) -> None:
+        request_ids = self.slot_pool.requests_for(event.resources)
+        cause = NoResourceAvailableError(
+            f"Could not acquire the minimum required resources: job {self.graph.name!r} needs {len(request_ids)} "
+            f"more slot(s) with {event.resources}, but {event.reason}",
+            details={"resources": str(event.resources)},
+        )
+        self._run_pool_effects(self.slot_pool.cancel_requests(request_ids))
+        for vertex_id in self._allocator.users_of_requests(request_ids):
+            self._fail(self.graph.vertex(vertex_id), cause)
+
     def _run_pool_effects(self, effects: list[sp.SlotPoolEffect]) -> None:
         fulfilled: dict[int, PipelinedRegion] = {}
         for effect in effects:
@@ -520,8 +535,8 @@ class DefaultScheduler:
                 case sp.SlotRequestsTimedOut():
                     self._on_slots_timed_out(effect)
                 case sp.RequirementsChanged():
-                    # Not the number in the effect: earlier effects of the list may have changed it again.
-                    self._out.declare(self.slot_pool.num_required)
+                    # Not those of the effect: earlier effects of the list may have changed them again.
+                    self._out.declare(self.slot_pool.requirements)
                 case sp.FreeSlotAtTaskManager(slot, cause):
                     self._out.add(fx.FreeSlot(slot, cause))
                 case sp.SlotLost(slot, cause):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from flinkpy._proto import taskexecutor_pb2
 from flinkpy.common.ids import ExecutionAttemptID, JobVertexID, ResourceID, ResultPartitionID
+from flinkpy.common.resource_profile import ResourceCounter
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_vertex import ConsumedPartitions, ExecutionVertex
 from flinkpy.jobmaster.scheduler import effects as fx
@@ -32,7 +33,7 @@ class _Gathered:
     cancels: dict[TaskManagerLocation, dict[ExecutionAttemptID, None]] = field(default_factory=dict)
     submissions: dict[TaskManagerLocation, list[_Submission]] = field(default_factory=dict)
     releases: dict[TaskManagerLocation, list[str]] = field(default_factory=dict)
-    num_slots: int | None = None
+    requirements: ResourceCounter | None = None
     terminated: fx.JobTerminated | None = None
 
 
@@ -68,9 +69,9 @@ class EffectBuffer:
         submission = _Submission(vertex, execution, task_deployment(vertex, execution))
         self._gathered.submissions.setdefault(execution.slot.location, []).append(submission)
 
-    def declare(self, num_slots: int) -> None:
-        """Declares the number of slots. Only the last declaration within one event is kept."""
-        self._gathered.num_slots = num_slots
+    def declare(self, requirements: ResourceCounter) -> None:
+        """Declares the slots that the job needs. Only the last declaration within one event is kept."""
+        self._gathered.requirements = requirements
 
     def release_partitions(self, vertex: ExecutionVertex, execution: Execution | None = None) -> None:
         """Releases the blocking results of `execution`.
@@ -109,8 +110,8 @@ class EffectBuffer:
         drained += [fx.CancelTasks(location, tuple(ids)) for location, ids in gathered.cancels.items()]
         drained += [fx.ReleasePartitions(location, tuple(ids)) for location, ids in gathered.releases.items()]
         drained += gathered.effects
-        if gathered.num_slots is not None:
-            drained.append(fx.DeclareRequirements(gathered.num_slots, self.blocked))
+        if gathered.requirements is not None:
+            drained.append(fx.DeclareRequirements(gathered.requirements, self.blocked))
         for location, submissions in gathered.submissions.items():
             # An attempt that failed again within the same event has not been sent and is dropped.
             alive = [submission for submission in submissions if not submission.execution.state.is_terminal]

@@ -9,15 +9,16 @@ from flinkpy._proto import job_event_pb2, taskexecutor_pb2
 from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
+from flinkpy.common.resource_profile import ResourceCounter
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
 
 
 @dataclass(frozen=True, slots=True)
 class DeclareRequirements:
-    """Declare at the ResourceManager that the job needs `num_slots` in total, but no new ones of `blocked`."""
+    """Declare at the ResourceManager which slots the job needs in total, and that it wants no new ones of `blocked`."""
 
-    num_slots: int
+    requirements: ResourceCounter
     blocked: frozenset[ResourceID] = frozenset()
 
 

@@ -10,11 +10,12 @@ from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoor
 from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
+from flinkpy.common.resource_profile import ResourceProfile
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution import IOMetrics
 from flinkpy.jobmaster.scheduler.adaptive.job_resource_requirements import JobResourceRequirements
 from flinkpy.jobmaster.scheduler.task_reconciliation import RunningTask
-from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.jobmaster.slotpool.physical_slot import SlotOffer, TaskManagerLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,18 @@ class TaskManagerLost:
 
 @dataclass(frozen=True, slots=True)
 class SlotsOffered:
-    """A TaskExecutor offers slots. `offers`: allocation id and slot index of each."""
+    """A TaskExecutor offers slots."""
 
     resource_id: ResourceID
-    offers: tuple[tuple[AllocationID, int], ...]
+    offers: tuple[SlotOffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcesUnavailable:
+    """The ResourceManager cannot provide slots of these resources, for this reason."""
+
+    resources: ResourceProfile
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +200,7 @@ SchedulerEvent = (
     | TaskManagerRegistered
     | TaskManagerLost
     | SlotsOffered
+    | ResourcesUnavailable
     | SlotFailed
     | TaskStateUpdated
     | TaskMetricsReported

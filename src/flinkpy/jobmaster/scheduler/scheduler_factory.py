@@ -23,9 +23,16 @@ def scheduler_class(options: SchedulerOptions, job_graph: job_pb2.JobGraph) -> t
     its data: it runs in stages with any number of slots, and cannot restart from a checkpoint.
     """
     if options.adaptive_scheduler.is_enabled:
-        if not _has_stages(job_graph):
+        if any(vertex.HasField("slot_resources") for vertex in job_graph.vertices):
+            logger.warning(
+                "job %s has slot sharing groups with resources, which the scheduler Adaptive cannot divide, so it is "
+                "not used for it",
+                job_graph.job_id,
+            )
+        elif not _has_stages(job_graph):
             return AdaptiveScheduler
-        logger.info("job %s runs in stages, so the scheduler Adaptive is not used for it", job_graph.job_id)
+        else:
+            logger.info("job %s runs in stages, so the scheduler Adaptive is not used for it", job_graph.job_id)
     return SpeculativeScheduler if options.speculative.is_enabled else DefaultScheduler
 
 

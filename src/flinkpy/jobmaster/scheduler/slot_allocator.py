@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flinkpy.common.ids import AllocationID, ExecutionVertexID, JobVertexID
+from flinkpy.common.resource_profile import ResourceProfile
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
@@ -28,6 +29,8 @@ class ExecutionSlotSharingGroup:
 
     slot_sharing_group: str
     index: int
+    #: The resources that the slot must have.
+    resources: ResourceProfile = ResourceProfile.UNKNOWN
     #: At most one per JobVertex.
     members: dict[JobVertexID, ExecutionVertexID] = field(default_factory=dict)
 
@@ -56,7 +59,9 @@ def assign_slot_sharing(
         for vertex in remaining:
             group = next(vacant, None)
             if group is None:
-                group = ExecutionSlotSharingGroup(job_vertex.slot_sharing_group, len(present))
+                group = ExecutionSlotSharingGroup(
+                    job_vertex.slot_sharing_group, len(present), job_vertex.slot_resources
+                )
                 present.append(group)
             _join(vertex, group, group_of)
 
@@ -198,8 +203,13 @@ class SlotSharingExecutionSlotAllocator:
         for vertex_id in shared.group.members.values():
             last = self._graph.vertex(vertex_id).last_slot
             if last is not None:
-                return SlotRequest(shared.request_id, last.allocation_id, last.location.resource_id)
-        return SlotRequest(shared.request_id)
+                return SlotRequest(
+                    shared.request_id,
+                    last.allocation_id,
+                    last.location.resource_id,
+                    resources=shared.group.resources,
+                )
+        return SlotRequest(shared.request_id, resources=shared.group.resources)
 
 
 def _ordered(shared: SharedSlot) -> list[ExecutionVertexID]:

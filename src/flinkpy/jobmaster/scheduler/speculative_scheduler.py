@@ -64,7 +64,8 @@ class SpeculativeSlotAllocator(SlotSharingExecutionSlotAllocator):
         request_id = self._next_request_id
         self._next_request_id += 1
         self._attempts[execution.attempt_id] = _AttemptSlot(request_id, execution)
-        return SlotRequest(request_id, excluded_resources=excluded)
+        resources = self._graph.vertex(execution.attempt_id.vertex).job_vertex.slot_resources
+        return SlotRequest(request_id, excluded_resources=excluded, resources=resources)
 
     def slot_of_attempt(self, execution: Execution) -> PhysicalSlot | None:
         return self._attempts[execution.attempt_id].slot

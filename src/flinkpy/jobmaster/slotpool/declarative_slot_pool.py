@@ -14,6 +14,8 @@ Rules:
     offers are rejected, and the TaskExecutor frees the slot.
   * A request prefers the slot that it names, then a slot of the TaskExecutor that it names, then any other. So a
     restarted task returns to its former slot.
+  * A slot serves only requests for the resources that it was requested with. (Flink lets a request without numbers use
+    any slot, and then declares other requirements.)
   * A request fails after `slot.request.timeout`. A free slot is returned after `slot.idle.timeout`.
   * Requests of a batch job are served in order, the oldest first. They do not time out while slots of the job are in
     use. A region that needs several slots gets all of them before a later region gets any, so that two regions never
@@ -26,12 +28,14 @@ Source: org.apache.flink.runtime.jobmaster.slotpool.{DefaultDeclarativeSlotPool,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flinkpy.common.errors import FlinkError, NotRegisteredError, SlotAllocationError
 from flinkpy.common.ids import AllocationID, ResourceID
-from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
+from flinkpy.common.resource_profile import ResourceCounter, ResourceProfile
+from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, SlotOffer, TaskManagerLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,14 @@ class SlotRequest:
         preferred_allocation: the slot to use if it is free.
         preferred_resource: the TaskExecutor whose slots to use if one is free.
         excluded_resources: TaskExecutors whose slots must not be used.
+        resources: what the slot must have been requested with; UNKNOWN: a default slot.
     """
 
     request_id: int
     preferred_allocation: AllocationID | None = None
     preferred_resource: ResourceID | None = None
     excluded_resources: frozenset[ResourceID] = frozenset()
+    resources: ResourceProfile = ResourceProfile.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +80,9 @@ class SlotRequestsTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class RequirementsChanged:
-    """The total number of slots that the job needs has changed."""
+    """The slots that the job needs in total have changed."""
 
-    num_slots: int
+    requirements: ResourceCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ class DeclarativeSlotPool:
         #: Disjoint from `_reserved`.
         self._free: dict[AllocationID, _FreeSlot] = {}
         self._reserved: dict[AllocationID, PhysicalSlot] = {}
-        self._declared = 0
+        self._declared = ResourceCounter()
         self._is_closed = False
 
     # Readings
@@ -143,6 +149,13 @@ class DeclarativeSlotPool:
     def num_required(self) -> int:
         """The total number of slots that the job needs: slots in use plus waiting requests."""
         return len(self._reserved) + len(self._pending)
+
+    @property
+    def requirements(self) -> ResourceCounter:
+        """The slots that the job needs in total, by their resources."""
+        needed = Counter(slot.resources for slot in self._reserved.values())
+        needed.update(pending.request.resources for pending in self._pending.values())
+        return ResourceCounter(needed)
 
     @property
     def num_slots(self) -> int:
@@ -174,6 +187,10 @@ class DeclarativeSlotPool:
     def waiting_requests(self) -> frozenset[int]:
         return frozenset(self._pending)
 
+    def requests_for(self, resources: ResourceProfile) -> list[int]:
+        """Returns the waiting requests for slots of these resources, oldest first."""
+        return [number for number, pending in self._pending.items() if pending.request.resources == resources]
+
     def validate(self) -> None:
         """Asserts all invariants."""
         assert not (self._free.keys() & self._reserved.keys())
@@ -181,7 +198,8 @@ class DeclarativeSlotPool:
             fitting = [free for free in self._free.values() if _is_any(pending.request, free.slot)]
             assert not fitting, "a request waits although a slot is free"
         assert all(slot.location.resource_id in self._task_managers for slot in self._all_slots())
-        assert self._declared == self.num_required
+        assert self._declared == self.requirements
+        assert self._declared.total == self.num_required
         if self._is_closed:
             assert not (self._pending or self._free or self._reserved)
 
@@ -259,26 +277,22 @@ class DeclarativeSlotPool:
             effects += self._lose(allocation_id, cause)
         return self._with_requirements(effects)
 
-    def offer_slots(
-        self, resource_id: ResourceID, offers: Iterable[tuple[AllocationID, int]], now_ms: int
-    ) -> list[SlotPoolEffect]:
+    def offer_slots(self, resource_id: ResourceID, offers: Iterable[SlotOffer], now_ms: int) -> list[SlotPoolEffect]:
         """Takes the offered slots that the job needs. `allocations_of` then contains the accepted ones.
 
         Args:
-            offers: allocation id and slot index of each slot.
-
         Raises: NotRegisteredError if the TaskExecutor is not registered.
         """
         location = self._task_managers.get(resource_id)
         if location is None:
             raise NotRegisteredError(f"TaskExecutor {resource_id} offers slots but is not registered at this JobMaster")
         effects: list[SlotPoolEffect] = []
-        for allocation_id, slot_index in offers:
-            if self._slot(allocation_id) is not None:
+        for offer in offers:
+            if self._slot(offer.allocation_id) is not None:
                 continue  # a repeated offer, or a slot of another TaskExecutor
-            slot = PhysicalSlot(allocation_id, slot_index, location)
+            slot = PhysicalSlot(offer.allocation_id, offer.slot_index, location, offer.resources)
             if any(_is_any(pending.request, slot) for pending in self._pending.values()):
-                self._free[allocation_id] = _FreeSlot(slot, now_ms)
+                self._free[offer.allocation_id] = _FreeSlot(slot, now_ms)
                 effects += self._match(now_ms)
         return self._with_requirements(effects)
 
@@ -294,10 +308,11 @@ class DeclarativeSlotPool:
     # Parts
 
     def _with_requirements(self, effects: list[SlotPoolEffect]) -> list[SlotPoolEffect]:
-        """Adds RequirementsChanged to the effects if the number of required slots has changed."""
-        if self.num_required != self._declared:
-            self._declared = self.num_required
-            effects.append(RequirementsChanged(self._declared))
+        """Adds RequirementsChanged to the effects if the required slots have changed."""
+        requirements = self.requirements
+        if requirements != self._declared:
+            self._declared = requirements
+            effects.append(RequirementsChanged(requirements))
         return effects
 
     def _match(self, now_ms: int) -> list[SlotPoolEffect]:
@@ -350,4 +365,4 @@ def _is_same_resource(request: SlotRequest, slot: PhysicalSlot) -> bool:
 
 
 def _is_any(request: SlotRequest, slot: PhysicalSlot) -> bool:
-    return slot.location.resource_id not in request.excluded_resources
+    return slot.resources == request.resources and slot.location.resource_id not in request.excluded_resources

@@ -15,6 +15,8 @@ from starlette.responses import Response
 
 from flinkpy._proto import metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import ExternalError, UserError
+from flinkpy.common.resource_profile import ResourceProfile
+from flinkpy.graph.resource_profiles import resource_profile_from_proto
 from flinkpy.rest.context import RestContext
 from flinkpy.rest.errors import not_found
 from flinkpy.rest.forms.metrics import AGGREGATIONS, aggregated_metrics, metric_collection
@@ -97,7 +99,7 @@ async def task_manager_details(call: RestCall) -> TaskManagerDetailsInfo:
         **_info(found),
         metrics=_metrics(values or {}),
         allocated_slots=[
-            SlotInfo(resource=_resource(found, 1), job_id=slot.job_id, assigned_tasks=slot.num_tasks)
+            SlotInfo(resource=_slot_resource(found, slot), job_id=slot.job_id, assigned_tasks=slot.num_tasks)
             for slot in found.slots
             if slot.allocation_id
         ],
@@ -132,6 +134,9 @@ async def process_values(
 
 
 def _info(found: resourcemanager_pb2.TaskManagerInfo) -> dict[str, Any]:
+    total = resource_profile_from_proto(found, "total_resource", ResourceProfile.ANY)
+    left = resource_profile_from_proto(found, "free_resource", ResourceProfile.ANY)
+    default_slot = resource_profile_from_proto(found, "default_slot_resource", ResourceProfile.ANY)
     num_free = sum(not slot.allocation_id for slot in found.slots)
     port = found.data_address.rpartition(":")[2]
     return {
@@ -140,11 +145,11 @@ def _info(found: resourcemanager_pb2.TaskManagerInfo) -> dict[str, Any]:
         "data_port": int(port) if port.isdigit() else UNKNOWN,
         "jmx_port": UNKNOWN,
         "time_since_last_heartbeat": found.last_heartbeat_ms,
-        "slots_number": len(found.slots),
-        "free_slots": num_free,
+        "slots_number": found.num_slots or len(found.slots),
+        "free_slots": left.num_slots_within(default_slot, num_free),
         "assigned_tasks": sum(slot.num_tasks for slot in found.slots),
-        "total_resource": _resource(found, len(found.slots)),
-        "free_resource": _resource(found, num_free),
+        "total_resource": _resource(total),
+        "free_resource": _resource(left),
         "hardware": HardwareDescription(
             cpu_cores=found.hardware.cpu_cores,
             physical_memory=found.hardware.memory_bytes,
@@ -156,15 +161,23 @@ def _info(found: resourcemanager_pb2.TaskManagerInfo) -> dict[str, Any]:
     }
 
 
-def _resource(found: resourcemanager_pb2.TaskManagerInfo, num_slots: int) -> ResourceProfileInfo:
-    """Returns the resources of some slots. As in Flink, a slot stands for one core unless configured otherwise."""
+def _slot_resource(
+    found: resourcemanager_pb2.TaskManagerInfo, slot: resourcemanager_pb2.SlotStatus
+) -> ResourceProfileInfo:
+    """Returns the resources of a slot: those that it was cut with, or those of a default slot."""
+    default_slot = resource_profile_from_proto(found, "default_slot_resource", ResourceProfile.ANY)
+    return _resource(resource_profile_from_proto(slot, "resources", default_slot))
+
+
+def _resource(profile: ResourceProfile) -> ResourceProfileInfo:
+    """Returns resources in Flink's units: CPU cores and whole megabytes. Zeros if there is no limit."""
     return ResourceProfileInfo(
-        cpu_cores=float(num_slots),
-        task_heap_memory=0,
-        task_off_heap_memory=0,
-        managed_memory=0,
-        network_memory=0,
-        extended_resources={},
+        cpu_cores=profile.cpu_cores,
+        task_heap_memory=profile.task_heap_bytes >> 20,
+        task_off_heap_memory=profile.task_off_heap_bytes >> 20,
+        managed_memory=profile.managed_bytes >> 20,
+        network_memory=profile.network_bytes >> 20,
+        extended_resources=dict(profile.external),
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 
 class ResourceProfileInfo(msgspec.Struct, kw_only=True, rename="camel"):
-    """Resources in CPU cores and megabytes. Memory is not divided between slots, so its parts are 0."""
+    """Resources in CPU cores and megabytes; 0 where there is no limit."""
 
     cpu_cores: float
     task_heap_memory: int
