@@ -14,6 +14,8 @@ from job_support import FIXED_DELAY, Gate, environment
 from benchmarks.tpch_sql.tables import QUERIES, TABLES, create_tables, generate, query
 from flinkpy.common.types import RowKind
 from flinkpy.table import DataTypes, EnvironmentSettings, StreamTableEnvironment, TableEnvironment
+from flinkpy.table.catalog.catalog_statistics import ColumnStatistics
+from flinkpy.table.catalog.identifiers import ObjectPath
 from flinkpy.table.udf import udf
 
 SCALE = 0.01
@@ -82,6 +84,27 @@ def test_operators_send_final_rows_only(shared_cluster: RunningCluster) -> None:
     events = f"SELECT id, CAST('2024-01-01 00:00:0' || s AS TIMESTAMP(6)) AS ts FROM (VALUES {times}) AS e(id, s)"
     tables.execute_sql(f"CREATE TEMPORARY VIEW events AS {events}")
     assert rows(tables, f"SELECT * FROM events {pattern}") == [(3, 2), (2, 1)]
+
+
+def test_analyze_table_stores_what_a_query_computes(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+    tables = batch_tables(shared_cluster, "OPERATORS")
+    tables.execute_sql(
+        "CREATE TABLE items (id INT, name STRING, k INT) PARTITIONED BY (k) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv')"
+    )
+    for key, lines in ((1, "5,ab\n7,\n"), (2, "9,a\n")):
+        (tmp_path / f"k={key}").mkdir()
+        (tmp_path / f"k={key}" / "a.csv").write_text(lines)
+    for key in (1, 2, 3):
+        tables.execute_sql(f"ALTER TABLE items ADD PARTITION (k = '{key}')")
+    tables.execute_sql("ANALYZE TABLE items PARTITION (k) COMPUTE STATISTICS FOR ALL COLUMNS")
+    catalog, path = tables.get_catalog("default_catalog"), ObjectPath("default_database", "items")
+    partitions = catalog.list_partitions(path)
+    counts = [each.get_row_count() for each in catalog.bulk_get_partition_statistics(path, partitions)]
+    assert dict(zip(partitions, counts)) == {(("k", "1"),): 2, (("k", "2"),): 1, (("k", "3"),): 0}
+    columns = catalog.get_partition_column_statistics(path, (("k", "1"),)).get_column_statistics_data()
+    assert columns["id"] == ColumnStatistics(0, 2, 5, 7)
+    assert columns["name"].max_length == 2
 
 
 def test_functions_of_python_and_the_engine_take_turns(shared_cluster: RunningCluster) -> None:

@@ -19,7 +19,7 @@ from flinkpy.configuration.checkpointing_options import INTERVAL, RESTORE_PATH, 
 from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import is_set, read_option
 from flinkpy.sql.parser import nodes as ast
-from flinkpy.sql.types.logical_types import CharType, LogicalType, VarCharType
+from flinkpy.sql.types.logical_types import VarCharType
 from flinkpy.table.catalog.catalog_manager import CatalogManager
 from flinkpy.table.catalog.identifiers import ObjectIdentifier, quoted
 from flinkpy.table.catalog.materialized_table import (
@@ -30,6 +30,7 @@ from flinkpy.table.catalog.materialized_table import (
 )
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.statements.alterations import partition_spec
+from flinkpy.table.statements.literals import literal_of, text_literal
 from flinkpy.table.table_config import temporary_options
 from flinkpy.table.table_result import TableResult
 
@@ -159,7 +160,7 @@ class MaterializedTableManager:
         query = f"SELECT * FROM ({table.expanded_query})"
         if spec:
             types = {each.name: each.type for each in self._resolved(identifier).columns}
-            conditions = (f"{quoted(name)} = {_value(value, types[name])}" for name, value in spec.items())
+            conditions = (f"{quoted(name)} = {literal_of(value, types[name])}" for name, value in spec.items())
             query += f" WHERE {' AND '.join(conditions)}"
         name = f"Materialized_table_{identifier}_one_time_refresh_job"
         statement = f"INSERT OVERWRITE {identifier} {query}"
@@ -208,7 +209,7 @@ class MaterializedTableManager:
         restore_path = None if table.handler is None else table.handler.restore_path
         if restore_path is not None:
             wanted[RESTORE_PATH.key] = restore_path
-        hint = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
+        hint = ", ".join(f"{text_literal(key)} = {text_literal(value)}" for key, value in options.items())
         statement = f"INSERT INTO {identifier}{f' /*+ OPTIONS({hint}) */' if hint else ''} {table.expanded_query}"
         with temporary_options(self._configuration, wanted):
             job_id = self._session.submit(statement, f"Materialized_table_{identifier}_continuous_refresh_job")
@@ -265,16 +266,3 @@ class MaterializedTableManager:
         found = self._catalogs.get_table(identifier)
         assert found is not None
         return found.resolved_schema
-
-
-def _value(text: str, kind: LogicalType) -> str:
-    """Returns the literal of a partition value."""
-    return (
-        _literal(text)
-        if isinstance(kind, (CharType, VarCharType))
-        else f"CAST({_literal(text)} AS {kind.as_nullable()})"
-    )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

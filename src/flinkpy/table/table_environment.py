@@ -44,6 +44,7 @@ from flinkpy.table.plan_reference import PlanReference
 from flinkpy.table.planner.errors import shown_in
 from flinkpy.table.planner.row_level_changes import JOB_OPTIONS, check_mode
 from flinkpy.table.schema import Schema, UnresolvedPhysicalColumn
+from flinkpy.table.statements.analyze import analyze_table, check_analyze_mode
 from flinkpy.table.statements.executor import Session, StatementExecutor
 from flinkpy.table.statements.materialized_tables import MaterializedTableStatements
 from flinkpy.table.statements.names import parse_path
@@ -113,7 +114,9 @@ class TableEnvironment:
         refreshing = RefreshSession(
             self._catalogs, self._config.get_configuration(), self._submit_refresh, environment.cluster_client
         )
-        self._materialized_tables = MaterializedTableStatements(refreshing, self._declared_as, self._stored_row_type)
+        self._materialized_tables = MaterializedTableStatements(
+            refreshing, self._declared_as, self._stored_row_type, lambda query: self._bound_view(query)[1]
+        )
 
     @staticmethod
     def create(environment_settings: EnvironmentSettings | Configuration) -> TableEnvironment:
@@ -175,6 +178,9 @@ class TableEnvironment:
                 check_mode(statement, "TRUNCATE TABLE", self._planner.is_streaming)
                 self._planner.truncate(statement)
                 return TableResult.ok()
+            case ast.AnalyzeTable():
+                check_analyze_mode(statement, is_streaming=self._planner.is_streaming)
+                return analyze_table(statement, self._catalogs, self._collected)
             case ast.CompilePlan():
                 return self._compile_plan(statement)
             case ast.ExecutePlan(path=path):
@@ -182,6 +188,11 @@ class TableEnvironment:
             case ast.CreateTable(query=query) if query is not None:
                 return self._create_table_as(statement)
         return self._statements.execute(statement)
+
+    def _collected(self, query: str) -> list[Any]:
+        """Returns the rows of a query."""
+        with self.execute_sql(query).collect() as rows:
+            return [tuple(row) for row in rows]
 
     def _change_rows(self, statement: ast.Update | ast.Delete) -> TableResult:
         """Runs DELETE or UPDATE as a job."""

@@ -10,12 +10,16 @@ from typing import Any
 
 from flinkpy.common.errors import CatalogError
 from flinkpy.table.catalog.catalog_model import CatalogModel
+from flinkpy.table.catalog.catalog_statistics import (
+    CatalogColumnStatistics,
+    CatalogTableStatistics,
+    PartitionSpec,
+    Statistics,
+    StatisticsStore,
+)
 from flinkpy.table.catalog.catalog_tables import CatalogDatabase, CatalogFunction, CatalogTable, CatalogView
 from flinkpy.table.catalog.identifiers import ObjectPath
 from flinkpy.table.catalog.procedure import Procedure
-
-#: The parts of a partition by name, and its properties.
-PartitionSpec = tuple[tuple[str, str], ...]
 
 
 class Catalog(ABC):
@@ -109,6 +113,61 @@ class Catalog(ABC):
     def drop_partition(self, table_path: ObjectPath, partition: PartitionSpec, ignore_if_not_exists: bool) -> None:
         raise self._read_only("drop a partition")
 
+    # -- statistics ---------------------------------------------------------------------------------------------------
+
+    def get_table_statistics(self, table_path: ObjectPath) -> CatalogTableStatistics:
+        """Returns the size of a table; numbers of -1 if it is not known."""
+        return CatalogTableStatistics()
+
+    def get_table_column_statistics(self, table_path: ObjectPath) -> CatalogColumnStatistics:
+        return CatalogColumnStatistics()
+
+    def get_partition_statistics(self, table_path: ObjectPath, partition: PartitionSpec) -> CatalogTableStatistics:
+        return CatalogTableStatistics()
+
+    def get_partition_column_statistics(
+        self, table_path: ObjectPath, partition: PartitionSpec
+    ) -> CatalogColumnStatistics:
+        return CatalogColumnStatistics()
+
+    def bulk_get_partition_statistics(
+        self, table_path: ObjectPath, partitions: list[PartitionSpec]
+    ) -> list[CatalogTableStatistics]:
+        return [self.get_partition_statistics(table_path, each) for each in partitions]
+
+    def bulk_get_partition_column_statistics(
+        self, table_path: ObjectPath, partitions: list[PartitionSpec]
+    ) -> list[CatalogColumnStatistics]:
+        return [self.get_partition_column_statistics(table_path, each) for each in partitions]
+
+    def alter_table_statistics(
+        self, table_path: ObjectPath, table_statistics: CatalogTableStatistics, ignore_if_not_exists: bool
+    ) -> None:
+        raise self._read_only("alter statistics")
+
+    def alter_table_column_statistics(
+        self, table_path: ObjectPath, column_statistics: CatalogColumnStatistics, ignore_if_not_exists: bool
+    ) -> None:
+        raise self._read_only("alter statistics")
+
+    def alter_partition_statistics(
+        self,
+        table_path: ObjectPath,
+        partition: PartitionSpec,
+        partition_statistics: CatalogTableStatistics,
+        ignore_if_not_exists: bool,
+    ) -> None:
+        raise self._read_only("alter statistics")
+
+    def alter_partition_column_statistics(
+        self,
+        table_path: ObjectPath,
+        partition: PartitionSpec,
+        column_statistics: CatalogColumnStatistics,
+        ignore_if_not_exists: bool,
+    ) -> None:
+        raise self._read_only("alter statistics")
+
     # -- functions ----------------------------------------------------------------------------------------------------
 
     def list_functions(self, database_name: str) -> list[str]:
@@ -180,6 +239,7 @@ class GenericInMemoryCatalog(Catalog):
         self._functions: dict[ObjectPath, CatalogFunction] = {}
         self._partitions: dict[ObjectPath, dict[PartitionSpec, dict[str, str]]] = {}
         self._models: dict[ObjectPath, CatalogModel] = {}
+        self._statistics: dict[ObjectPath, StatisticsStore] = {}
 
     # -- databases -------------------------------------------------------------------------------------------------
 
@@ -207,6 +267,7 @@ class GenericInMemoryCatalog(Catalog):
         for path in contents:
             self._tables.pop(path, None)
             self._partitions.pop(path, None)
+            self._statistics.pop(path, None)
             self._functions.pop(path, None)
             self._models.pop(path, None)
         del self._databases[name]
@@ -243,6 +304,7 @@ class GenericInMemoryCatalog(Catalog):
         if table_path in self._tables:
             del self._tables[table_path]
             self._partitions.pop(table_path, None)
+            self._statistics.pop(table_path, None)
         elif not ignore_if_not_exists:
             raise self._no_table(table_path)
 
@@ -257,6 +319,8 @@ class GenericInMemoryCatalog(Catalog):
         self._tables[new_path] = self._tables.pop(table_path)
         if table_path in self._partitions:
             self._partitions[new_path] = self._partitions.pop(table_path)
+        if table_path in self._statistics:
+            self._statistics[new_path] = self._statistics.pop(table_path)
 
     def alter_table(
         self, table_path: ObjectPath, new_table: CatalogTable | CatalogView, ignore_if_not_exists: bool
@@ -297,6 +361,8 @@ class GenericInMemoryCatalog(Catalog):
 
     def drop_partition(self, table_path: ObjectPath, partition: PartitionSpec, ignore_if_not_exists: bool) -> None:
         self._check_partitioned(table_path)
+        if table_path in self._statistics:
+            self._statistics[table_path].forget(partition)
         if self._partitions.get(table_path, {}).pop(partition, None) is None and not ignore_if_not_exists:
             raise CatalogError(
                 f"Partition {dict(partition)} of table {table_path} in catalog {self.name} does not exist."
@@ -307,6 +373,66 @@ class GenericInMemoryCatalog(Catalog):
         if isinstance(table, CatalogView) or not table.partition_keys:
             raise CatalogError(f"Table {table_path} in catalog {self.name} is not partitioned.")
         return table.partition_keys
+
+    # -- statistics ---------------------------------------------------------------------------------------------------
+
+    def get_table_statistics(self, table_path: ObjectPath) -> CatalogTableStatistics:
+        return self._known_statistics(table_path, None).table
+
+    def get_table_column_statistics(self, table_path: ObjectPath) -> CatalogColumnStatistics:
+        return self._known_statistics(table_path, None).columns
+
+    def get_partition_statistics(self, table_path: ObjectPath, partition: PartitionSpec) -> CatalogTableStatistics:
+        return self._known_statistics(table_path, partition).table
+
+    def get_partition_column_statistics(
+        self, table_path: ObjectPath, partition: PartitionSpec
+    ) -> CatalogColumnStatistics:
+        return self._known_statistics(table_path, partition).columns
+
+    def alter_table_statistics(
+        self, table_path: ObjectPath, table_statistics: CatalogTableStatistics, ignore_if_not_exists: bool
+    ) -> None:
+        self._put_statistics(table_path, None, ignore_if_not_exists, table=table_statistics)
+
+    def alter_table_column_statistics(
+        self, table_path: ObjectPath, column_statistics: CatalogColumnStatistics, ignore_if_not_exists: bool
+    ) -> None:
+        self._put_statistics(table_path, None, ignore_if_not_exists, columns=column_statistics)
+
+    def alter_partition_statistics(
+        self,
+        table_path: ObjectPath,
+        partition: PartitionSpec,
+        partition_statistics: CatalogTableStatistics,
+        ignore_if_not_exists: bool,
+    ) -> None:
+        self._put_statistics(table_path, partition, ignore_if_not_exists, table=partition_statistics)
+
+    def alter_partition_column_statistics(
+        self,
+        table_path: ObjectPath,
+        partition: PartitionSpec,
+        column_statistics: CatalogColumnStatistics,
+        ignore_if_not_exists: bool,
+    ) -> None:
+        self._put_statistics(table_path, partition, ignore_if_not_exists, columns=column_statistics)
+
+    def _known_statistics(self, table_path: ObjectPath, partition: PartitionSpec | None) -> Statistics:
+        self.get_table(table_path)
+        return self._statistics.get(table_path, StatisticsStore()).get(partition)
+
+    def _put_statistics(
+        self, table_path: ObjectPath, partition: PartitionSpec | None, ignore_if_not_exists: bool, **parts: Any
+    ) -> None:
+        exists = table_path in self._tables and (partition is None or partition in self._partitions.get(table_path, ()))
+        if exists:
+            self._statistics.setdefault(table_path, StatisticsStore()).put(partition, **parts)
+        elif not ignore_if_not_exists:
+            self.get_table(table_path)
+            raise CatalogError(
+                f"Partition {dict(partition or ())} of table {table_path} in catalog {self.name} does not exist."
+            )
 
     # -- functions ----------------------------------------------------------------------------------------------------
 

@@ -229,6 +229,18 @@ class CatalogManager:
             )
         return table
 
+    def row_count(self, identifier: ObjectIdentifier) -> int:
+        """Returns the number of rows that ANALYZE TABLE has counted in a table or its partitions; -1 if unknown."""
+        catalog, path = self.catalog(identifier.catalog_name), identifier.to_object_path()
+        if catalog is None or identifier in self._temporary or not catalog.table_exists(path):
+            return -1
+        table = catalog.get_table(path)
+        if not isinstance(table, CatalogTable) or not table.partition_keys:
+            return catalog.get_table_statistics(path).get_row_count()
+        known = catalog.bulk_get_partition_statistics(path, catalog.list_partitions(path))
+        counts = [each.get_row_count() for each in known]
+        return sum(counts) if counts and min(counts) >= 0 else -1
+
     def hint(self, parts: tuple[str, ...]) -> str:
         """Returns ` (did you mean ...?)` for an unknown name, or nothing."""
         try:

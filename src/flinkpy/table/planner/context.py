@@ -26,6 +26,10 @@ class Tables(Protocol):
         """Returns the ContextResolvedTable. Raises: ValidationError if there is none."""
         ...
 
+    def row_count(self, identifier: Any) -> int:
+        """Returns the number of rows of a table of which the catalog knows it, else -1."""
+        ...
+
 
 @dataclass(frozen=True)
 class PlannerContext:

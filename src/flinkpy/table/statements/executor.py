@@ -13,8 +13,6 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import CatalogError, UnsupportedOperationError, ValidationError
-from flinkpy.configuration.execution_options import RUNTIME_MODE
-from flinkpy.configuration.options import read_option
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.types.logical_types import LogicalType, RowType
 from flinkpy.table.catalog.catalog_manager import CatalogManager
@@ -86,8 +84,7 @@ class StatementExecutor:
             ValidationError, CatalogError: an object does not exist, exists already, or a definition is wrong.
             UnsupportedOperationError: flinkpy does not have the statement.
         """
-        is_streaming = read_option(self._session.config.get_configuration(), RUNTIME_MODE) != "BATCH"
-        raise refusal(statement, is_streaming=is_streaming)
+        raise refusal(statement)
 
     # -- CREATE --------------------------------------------------------------------------------------------------------
 

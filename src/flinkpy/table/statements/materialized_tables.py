@@ -39,6 +39,7 @@ class MaterializedTableStatements:
         session: has the catalogs and runs jobs.
         declare: returns the table that CREATE TABLE ... AS makes.
         row_type: returns the rows of a query as a table stores them.
+        expand: returns the text of a query with all names in full, so that USE does not change what jobs read.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class MaterializedTableStatements:
         session: RefreshSession,
         declare: Callable[[ast.CreateTable], CatalogTable],
         row_type: Callable[[ast.Query], RowType],
+        expand: Callable[[ast.Query], str],
     ) -> None:
         self._catalogs = session.catalogs
         self._configuration = session.configuration
         self._declare = declare
         self._row_type = row_type
+        self._expand = expand
         self._manager = MaterializedTableManager(session)
 
     def create(self, statement: ast.CreateMaterializedTable) -> TableResult:
@@ -80,11 +83,10 @@ class MaterializedTableStatements:
             }
             _refuse_changes(identifier, [part for part, is_changed in changed.items() if is_changed])
             return self._change_query(identifier, statement.query)
-        text = unparse(statement.query)
         table = CatalogMaterializedTable(
             **{each.name: getattr(declared, each.name) for each in fields(CatalogTable)},
-            original_query=text,
-            expanded_query=text,
+            original_query=unparse(statement.query),
+            expanded_query=self._expand(statement.query),
             freshness=freshness,
             refresh_mode=mode,
             is_mode_derived=statement.refresh_mode is None,
@@ -179,9 +181,8 @@ class MaterializedTableStatements:
                 "When modifying the query of a materialized table, columns cannot be dropped: the table has "
                 f"{len(table.schema.columns)} columns, the query {len(row_type.fields)}.",
             )
-        text = unparse(query)
         schema = Schema(tuple(columns), table.schema.watermarks, table.schema.primary_key)
-        changed = replace(table, schema=schema, original_query=text, expanded_query=text)
+        changed = replace(table, schema=schema, original_query=unparse(query), expanded_query=self._expand(query))
         self._manager.change_query(identifier, changed)
         return TableResult.ok()
 

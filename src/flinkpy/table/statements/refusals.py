@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkpy.common.errors import FlinkError, TableProgramError, UnsupportedOperationError
+from flinkpy.common.errors import FlinkError, UnsupportedOperationError
 from flinkpy.sql.parser import nodes as ast
 
 #: The words of the statement, and the advice.
@@ -15,17 +15,11 @@ _REFUSED: dict[type[ast.Statement], tuple[str, str]] = {
 }
 
 
-def refusal(statement: ast.Statement, *, is_streaming: bool) -> FlinkError:
+def refusal(statement: ast.Statement) -> FlinkError:
     """Returns the error for a statement that is not executed, with its place in the text."""
     if isinstance(statement, ast.CreateConnection):
         return no_connections(statement)
     place = _place(statement)
-    if isinstance(statement, ast.AnalyzeTable):
-        if is_streaming:
-            return TableProgramError(f"ANALYZE TABLE is not supported for streaming mode now{place}.")
-        return UnsupportedOperationError(
-            f"flinkpy does not execute ANALYZE TABLE: its planner uses no statistics of tables{place}."
-        )
     words, advice = _REFUSED.get(type(statement), (type(statement).__name__, ""))
     return UnsupportedOperationError(f"flinkpy does not execute {words}{place}. {advice}".rstrip())
 

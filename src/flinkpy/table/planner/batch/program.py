@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 from flinkpy.common.errors import TableProgramError, ValidationError
 from flinkpy.configuration import spark_options
@@ -26,6 +25,8 @@ from flinkpy.table.planner.context import PlannerContext
 from flinkpy.table.planner.logical import nodes as rel
 
 _LOG = logging.getLogger(__name__)
+#: The assumed size of a value of which only the number of rows is known.
+_BYTES_PER_VALUE = 8
 
 
 def plan_batch(plan: rel.RelNode, context: PlannerContext) -> rel.RelNode:
@@ -38,7 +39,7 @@ def plan_batch(plan: rel.RelNode, context: PlannerContext) -> rel.RelNode:
         if isinstance(node, rel.Scan) and isinstance(node.source, ScanTableSource):
             _check_source(node.table.identifier.as_summary_string(), node.source)
     plan = fold_constants(plan, context.settings)
-    dialect = _dialect_of(plan, context.configuration)
+    dialect = _dialect_of(plan, context)
     if dialect is None:
         return plan
     if isinstance(plan, rel.Sink):
@@ -58,12 +59,13 @@ def _check_source(name: str, source: ScanTableSource) -> None:
         )
 
 
-def _dialect_of(plan: rel.RelNode, configuration: Any) -> Dialect | None:
+def _dialect_of(plan: rel.RelNode, context: PlannerContext) -> Dialect | None:
     """Returns the language of the engine; None for operators alone."""
+    configuration = context.configuration
     wanted = read_option(configuration, BATCH_ENGINE)
     if wanted == "OPERATORS":
         return None
-    if wanted == "AUTO" and _runs_in_spark(plan, configuration):
+    if wanted == "AUTO" and _runs_in_spark(plan, context):
         return SPARK
     if find_spec("duckdb") is not None:
         return DUCKDB
@@ -73,14 +75,24 @@ def _dialect_of(plan: rel.RelNode, configuration: Any) -> Dialect | None:
     return None
 
 
-def _runs_in_spark(plan: rel.RelNode, configuration: Any) -> bool:
+def _runs_in_spark(plan: rel.RelNode, context: PlannerContext) -> bool:
     """True if the Spark backend is chosen by the options, or by the size of the sources."""
+    configuration = context.configuration
     backend = read_option(configuration, spark_options.BACKEND)
     if backend != spark_choice.AUTO or spark_choice.has_no_cluster(configuration):
         return backend != spark_choice.NATIVE
-    sources = [node.source for node in rel.walk(plan) if isinstance(node, rel.Scan)]
-    size = sum(each.estimated_size_bytes for each in sources if isinstance(each, ScanTableSource))
+    scans = [node for node in rel.walk(plan) if isinstance(node, rel.Scan)]
+    size = sum(_size_of(each, context) for each in scans if isinstance(each.source, ScanTableSource))
     return spark_choice.decide_by_size(size, configuration).backend == spark_choice.SPARK
+
+
+def _size_of(scan: rel.Scan, context: PlannerContext) -> int:
+    """Returns the bytes that a scan reads: as its source says, else by the rows that ANALYZE TABLE has counted."""
+    found: int = scan.source.estimated_size_bytes
+    if found:
+        return found
+    rows = context.tables.row_count(scan.table.identifier)
+    return max(rows, 0) * _BYTES_PER_VALUE * scan.width
 
 
 @cache
