@@ -330,10 +330,13 @@ class TableEnvironment:
         return StatementSet(self)
 
     def _bound_view(self, query: ast.Query) -> tuple[LogicalRowType, str]:
-        """Returns the rows of a view's query, and its text."""
+        """Returns the rows of a view's query, and its text with full names."""
         from flinkpy.sql.parser.unparse import unparse
+        from flinkpy.table.planner.binder.full_names import FullNames
 
-        return self._planner.row_type(self._planner.bind(query)), unparse(query)
+        row_type = self._planner.row_type(self._planner.bind(query))
+        names = FullNames(lambda parts: self._catalogs.qualify(parts).parts, self._functions.full_name)
+        return row_type, unparse(names.of(query))
 
     # -- execution -----------------------------------------------------------------------------------------------------
 

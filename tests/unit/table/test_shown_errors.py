@@ -42,4 +42,4 @@ def test_the_culprit_inside_of_a_view_is_marked_in_the_text_of_the_view(tables: 
         tables.execute_sql("SELECT * FROM ids")
     lines = error.value.message.splitlines()
     assert lines[1] == "In the view `default_catalog`.`default_database`.`ids`:"
-    assert lines[2:] == ["   1 | SELECT gone FROM things", "     |        ^^^^"]
+    assert lines[2:] == ["   1 | SELECT gone FROM `default_catalog`.`default_database`.`things`", "     |        ^^^^"]

@@ -60,6 +60,14 @@ class FunctionCatalog:
 
     # -- lookup ------------------------------------------------------------------------------------------------------
 
+    def full_name(self, name: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Returns the full name of a function that a call finds in a catalog; None for other functions."""
+        if len(name) == 1:
+            is_system = self.temporary_system_function(name[0]) is not None
+            if is_system or self.modules.is_builtin(name[0]) or self.modules.get_function(name[0]) is not None:
+                return None
+        return None if self.catalog_function(name) is None else self._catalogs.qualify(name).parts
+
     def is_builtin(self, name: str) -> bool:
         """True if a used module makes the built-in function of this name known."""
         return self.modules.is_builtin(name)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import CatalogError, UnsupportedOperationError, ValidationError
 from flinkpy.sql.parser import nodes as ast
+from flinkpy.sql.parser.unparse import unparse
 from flinkpy.sql.types.logical_types import LogicalType, RowType
 from flinkpy.table.catalog.catalog_manager import CatalogManager
 from flinkpy.table.catalog.catalog_tables import (
@@ -158,7 +159,7 @@ class StatementExecutor:
         builder = Schema.new_builder()
         for each in row_type.fields:
             builder.column(each.name, each.type)
-        return CatalogView(builder.build(), expanded, expanded, comment)
+        return CatalogView(builder.build(), unparse(query), expanded, comment)
 
     @execute.register
     def _(self, statement: ast.CreateDatabase) -> TableResult:
