@@ -244,6 +244,23 @@ class Table:
         """Returns the rows that a table function returns for each row. An uncalled function gets whole rows."""
         return self._made(self._builder.flat_map(self._row_call(func), self.operation))
 
+    def to_changelog(self, *arguments: Expression[Any]) -> Table:
+        """Returns a row for each change of this table, with the kind of the change in a first column.
+
+        Args:
+            arguments: `descriptor("kind").as_argument("op")` names the column, which is `op` by default, and
+                `map_("INSERT", "I", ...).as_argument("op_mapping")` gives its values. Other changes are dropped.
+        """
+        return self._made(self._builder.process("TO_CHANGELOG", _nodes(arguments), self.operation))
+
+    def from_changelog(self, *arguments: Expression[Any]) -> Table:
+        """Returns a table whose changes are the rows of this one, of which a column has the kind of the change.
+
+        Args:
+            arguments: as for `to_changelog`; the keys of the mapping are the values of the column.
+        """
+        return self._made(self._builder.process("FROM_CHANGELOG", _nodes(arguments), self.operation))
+
     def _row_call(self, function: Any) -> ExpressionNode:
         """Returns the call of a function; of one that is not called yet with whole rows."""
         if isinstance(function, Expression):

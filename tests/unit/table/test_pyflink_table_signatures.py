@@ -35,8 +35,6 @@ _INTERNAL = "internal: programs do not make it"
 DIFFERENT: dict[str, str] = {
     "table.expression:Expression.__getattr__": "makes the object of the JVM",
     "table.table:Table.get_schema": "deprecated: get_resolved_schema is there",
-    "table.table:Table.to_changelog": "not there yet",
-    "table.table:Table.from_changelog": "not there yet",
     "table.udf:FunctionContext.__init__": _INTERNAL,
     "table.udf:UserDefinedFunctionWrapper.__init__": _INTERNAL,
     "table.udf:UserDefinedTableFunctionWrapper.__init__": _INTERNAL,

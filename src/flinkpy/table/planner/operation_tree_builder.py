@@ -23,6 +23,7 @@ from flinkpy.table.expression_nodes import ExpressionNode, UnresolvedCall, Unres
 from flinkpy.table.planner.binder.column_selections import expanded, flattened
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.functions import CollectedRows
+from flinkpy.table.planner.binder.process_table_functions import bind_process_table_function
 from flinkpy.table.planner.binder.program_expressions import WINDOW_PROPERTIES, syntax_of
 from flinkpy.table.planner.binder.program_nodes import BoundQuery, BoundTable, ColumnReference
 from flinkpy.table.planner.binder.queries import QueryBinder
@@ -423,6 +424,13 @@ class OperationTreeBuilder:
         on = None if condition is None else syntax_of(condition)
         joined, _ = TableReferenceBinder(self._queries, None).bind(ast.Join(kind, BoundTable(plan), function, on))
         return joined
+
+    def process(self, name: str, nodes: Nodes, plan: rel.RelNode) -> rel.RelNode:
+        """Returns the rows of a built-in process table function, whose first argument is the table."""
+        with _program_errors():
+            table = ast.NamedArgument(ast.Identifier.of("input"), ast.TableArgument(BoundQuery(plan)))
+            call = ast.FunctionCall(ast.Identifier.of(name), (table, *map(syntax_of, nodes)))
+            return bind_process_table_function(self._queries, None, call)
 
     # -- several tables ----------------------------------------------------------------------------------------------
 

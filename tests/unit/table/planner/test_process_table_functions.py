@@ -10,6 +10,7 @@ from flinkpy.common.errors import TableRuntimeError, ValidationError
 from flinkpy.common.types import RowKind
 from flinkpy.sql.functions.changelog_functions import FromChangelog, ToChangelog
 from flinkpy.table import EnvironmentSettings, TableEnvironment
+from flinkpy.table.expressions import descriptor, map_
 
 KINDS = np.array([0, 1, 2, 3, 0], np.int8)
 ALL = tuple((kind, kind.name) for kind in RowKind)
@@ -86,3 +87,15 @@ def test_from_changelog_is_a_table_with_all_changes(tables: TableEnvironment) ->
 def test_a_wrong_argument_is_named(tables: TableEnvironment, call: str, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         tables.sql_query(f"SELECT * FROM {call}")
+
+
+def test_methods_of_table_are_the_functions_of_sql(tables: TableEnvironment) -> None:
+    counted = tables.sql_query("SELECT k, COUNT(*) AS n FROM t GROUP BY k")
+    codes = map_("INSERT, UPDATE_AFTER", "u", "DELETE", "d").as_argument("op_mapping")
+    log = counted.to_changelog(descriptor("code").as_argument("op"), codes)
+    assert log.get_resolved_schema().column_names == ("code", "k", "n")
+    assert "TO_CHANGELOG(TABLE(#0), DESCRIPTOR('code'), MAP('INSERT', 'u', 'UPDATE_AFTER', 'u'" in log.explain()
+    back = tables.from_path("t").from_changelog()
+    assert back.get_resolved_schema().column_names == ("k", "v") and "FROM_CHANGELOG(" in back.explain()
+    with pytest.raises(ValidationError, match="The op column 'kind' does not exist"):
+        tables.from_path("t").from_changelog(descriptor("kind").as_argument("op"))
