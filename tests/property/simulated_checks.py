@@ -153,18 +153,25 @@ class Checks:
         """Observes checkpoints and results at the moment they become durable."""
         originals = (
             CheckpointIo.__init__,
+            CheckpointIo.open,
             JobMaster.start,
             JobMaster._start_scheduling,
             CheckpointIo.make_location,
             CheckpointIo.finalize,
             FileJobResultStore.create_dirty,
         )
-        initialize, start, start_scheduling, make_location, finalize, create_dirty = originals
+        initialize, open_store, start, start_scheduling, make_location, finalize, create_dirty = originals
         checks = self
 
         def observed_initialize(io: Any, configuration: Any, job_id: str, *rest: Any, **further: Any) -> None:
             initialize(io, configuration, job_id, *rest, **further)
             io.simulated_job_id = job_id
+
+        def observed_open(io: Any, now_ms: int) -> Any:
+            found = open_store(io, now_ms)
+            if found.checkpoint is not None:  # its JobMaster may have died before it knew that it was recorded
+                checks.finalized(io.simulated_job_id, found.checkpoint.checkpoint_id)
+            return found
 
         def observed_life(job_master: JobMaster) -> None:
             of = CURRENT.get()
@@ -196,6 +203,7 @@ class Checks:
             return answer
 
         CheckpointIo.__init__ = observed_initialize  # type: ignore[method-assign]
+        CheckpointIo.open = observed_open  # type: ignore[method-assign]
         JobMaster.start = observed_life  # type: ignore[method-assign]
         JobMaster._start_scheduling = observed_start  # type: ignore[method-assign]
         CheckpointIo.make_location = observed_location  # type: ignore[method-assign]
@@ -206,6 +214,7 @@ class Checks:
         finally:
             (
                 CheckpointIo.__init__,  # type: ignore[method-assign]
+                CheckpointIo.open,  # type: ignore[method-assign]
                 JobMaster.start,  # type: ignore[method-assign]
                 JobMaster._start_scheduling,  # type: ignore[method-assign]
                 CheckpointIo.make_location,  # type: ignore[method-assign]

@@ -118,18 +118,19 @@ class RecoverableCoordinator(Protocol):
 class AdoptingCoordinator(Protocol):
     """A coordinator that can continue subtasks which a coordinator of a lost JobMaster has started."""
 
-    def why_not_adopt(self, events: list[Any]) -> str:
-        """Returns why it cannot continue a subtask that got these events after the restored checkpoint. Empty: it can.
+    def why_not_adopt(self, state: bytes | None, events: dict[int, list[Any]]) -> str:
+        """Returns why it cannot continue the subtasks of a lost JobMaster; empty if it can. Called before `start`.
 
-        Called before `start`.
+        Args:
+            state: the state that the coordinator would restore; None: none.
+            events: the kept events that each subtask got after the checkpoint of the state, in order.
         """
         ...
 
-    def adopt_subtask(self, subtask_index: int, events: list[Any]) -> None:
-        """Continues a subtask. Called before `start` and after `reset_to_checkpoint`; `subtask_ready` follows `start`.
+    def adopt(self, events: dict[int, list[Any]]) -> None:
+        """Continues the subtasks, with the arguments of `why_not_adopt`.
 
-        Args:
-            events: the kept events that the subtask got after the restored checkpoint, in order.
+        Called before `start` and after `reset_to_checkpoint`. `subtask_ready` follows `start` for those that run.
         """
         ...
 

@@ -122,6 +122,16 @@ class SplitEnumerator(ABC):
         Assign them again, to any reader.
         """
 
+    def adopt_splits(self, splits: list[Any]) -> bool:
+        """Marks splits as assigned that running readers got after the checkpoint from which this enumerator starts.
+
+        The JobMaster was lost, and the readers go on. Called before `start`, with the splits as they were assigned.
+        Returns False if this enumerator might assign the same records again. Then the job restores the checkpoint.
+
+        Source: FLIP-537 (SupportsSplitReassignmentOnRecovery) has the same purpose for restored readers.
+        """
+        return False
+
     @property
     def num_unassigned_splits(self) -> int | None:
         """The number of splits that are not assigned; None if it is not known or new splits may be found.

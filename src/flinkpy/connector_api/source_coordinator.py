@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 _STATE_MAGIC = b"FLKPSRC1"
 #: The first bytes of a state for the recovery of a batch job.
 _RECOVERY_MAGIC = b"FLKPREC1"
+#: The epoch of an enumerator that is never started.
+_NO_EPOCH = -1
 
 
 @dataclass(slots=True)
@@ -117,6 +119,8 @@ class SourceCoordinator:
         self._has_backlog = False
         #: Splits that readers were sent and that were not given back, since the last reset.
         self._num_sent = 0
+        #: Splits that continued readers have, and that the state of the next enumerator does not know as assigned.
+        self._adopted_splits: list[Any] = []
 
     # -- OperatorCoordinator ------------------------------------------------------------------------------------------
 
@@ -207,11 +211,28 @@ class SourceCoordinator:
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self._call_enumerator("notify_checkpoint_aborted", checkpoint_id)
 
-    def why_not_adopt(self, events: list[Any]) -> str:
-        return "splits were assigned after the last checkpoint" if events else ""
+    def why_not_adopt(self, state: bytes | None, events: dict[int, list[Any]]) -> str:
+        unknown = [event for received in events.values() for event in received if not isinstance(event, AddSplits)]
+        if unknown:
+            return f"a reader got an event that is not repeated: {unknown[0]!r}"
+        splits = _splits_in(events)
+        if not splits:
+            return ""
+        enumerator, _ = self._create_enumerator(_EnumeratorContext(self, _NO_EPOCH), state)
+        try:
+            if enumerator.adopt_splits(splits):
+                return ""
+            return f"{type(enumerator).__name__} may assign the splits again that were assigned after the checkpoint"
+        finally:
+            enumerator.close()
 
-    def adopt_subtask(self, subtask_index: int, events: list[Any]) -> None:
-        self._subtask(subtask_index).is_adopted = True
+    def adopt(self, events: dict[int, list[Any]]) -> None:
+        for index, received in events.items():
+            self._subtask(index).is_adopted = True
+            splits = _splits_in({index: received})
+            self._tracker.record(index, splits)
+            self._num_sent += len(splits)
+            self._adopted_splits += splits
 
     def subtask_ready(self, subtask_index: int) -> None:
         subtask = self._subtask(subtask_index)
@@ -232,6 +253,7 @@ class SourceCoordinator:
             subtask.num_reading = 0
             subtask.pending.clear()
         self._num_sent = 0
+        self._adopted_splits = []
         self._tracker = SplitAssignmentTracker(checkpoint_id or 0)
         self._restored_state = state
         if self._alignment is not None:
@@ -369,19 +391,26 @@ class SourceCoordinator:
         self._epoch += 1
         self._schedule_announcement(self._epoch)
         context = _EnumeratorContext(self, self._epoch)
-        waiting: dict[int, list[Any]] = {}
+        adopted, self._adopted_splits = self._adopted_splits, []
         try:
-            if self._restored_state is None:
-                self._enumerator = self._source.create_enumerator(context)
-            else:
-                state, waiting = self._decode_state(self._restored_state)
-                self._enumerator = self._source.restore_enumerator(context, state)
+            self._enumerator, waiting = self._create_enumerator(context, self._restored_state)
+            if adopted and not self._enumerator.adopt_splits(adopted):
+                raise InternalError(f"{type(self._enumerator).__name__} refuses splits that it has adopted before")
         except USER_ERRORS as error:  # a failure in a connector's code fails the job
             self._fail(error)
             return
         self._call_enumerator("start")
         for subtask_index, splits in waiting.items():
             self._call_enumerator("add_splits_back", splits, subtask_index)
+
+    def _create_enumerator(
+        self, context: _EnumeratorContext, state: bytes | None
+    ) -> tuple[SplitEnumerator, dict[int, list[Any]]]:
+        """Returns an enumerator that is not started, and the assigned splits that have not been sent."""
+        if state is None:
+            return self._source.create_enumerator(context), {}
+        enumerator_state, waiting = self._decode_state(state)
+        return self._source.restore_enumerator(context, enumerator_state), waiting
 
     def _schedule_announcement(self, epoch: int) -> None:
         alignment = self._alignment
@@ -430,6 +459,11 @@ class SourceCoordinator:
         )
         wrapped.__cause__ = error
         return wrapped
+
+
+def _splits_in(events: dict[int, list[Any]]) -> list[Any]:
+    added = (event for received in events.values() for event in received if isinstance(event, AddSplits))
+    return [split for event in added for split in event.splits]
 
 
 class SplitAssignmentTracker:

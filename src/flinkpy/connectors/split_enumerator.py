@@ -76,6 +76,15 @@ class StaticSplitEnumerator(SplitEnumerator):
     def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
         self._remaining.extendleft(reversed(splits))
 
+    def adopt_splits(self, splits: list[Any]) -> bool:
+        """Splits that have to be listed again may have other ids then."""
+        ids = {split.split_id for split in splits if hasattr(split, "split_id")}
+        left = deque(split for split in self._remaining if getattr(split, "split_id", None) not in ids)
+        if len(ids) != len(splits) or len(self._remaining) - len(left) != len(splits):
+            return False
+        self._remaining = left
+        return True
+
     def snapshot_state(self, checkpoint_id: int) -> StaticEnumeratorState:
         return StaticEnumeratorState(self._is_listed, tuple(self._remaining))
 

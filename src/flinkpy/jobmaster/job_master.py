@@ -604,8 +604,8 @@ class JobMaster(RpcEndpoint):
                     connection.release_partitions(partition_ids)
             case fx.RemoveKeptResults(partition_ids):
                 self._recovery.remove_kept_results(partition_ids)
-            case fx.AdoptSubtask(vertex_id, events):
-                self._coordinators.adopt_subtask(vertex_id, events)
+            case fx.AdoptSubtasks(job_vertex_id, tasks):
+                self._coordinators.adopt(job_vertex_id, tasks)
             case fx.StartCoordinators():
                 self._coordinators.start()
             case fx.RecordJobEvent():

@@ -11,7 +11,7 @@ Thread: main thread, except `load_provider` and `load_providers`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
@@ -153,24 +153,25 @@ class OperatorCoordinatorHolder:
         assert isinstance(self._coordinator, RecoverableCoordinator)
         self._guarded(self._coordinator.restore_for_recovery, state)
 
-    def why_not_adopt(self, payloads: list[bytes]) -> str:
-        """Returns why the coordinator cannot continue a subtask of a lost JobMaster; empty if it can."""
+    def why_not_adopt(self, state: bytes | None, payloads: Mapping[int, list[bytes]]) -> str:
+        """Returns why the coordinator cannot continue the subtasks of a lost JobMaster; empty if it can.
+
+        Args:
+            payloads: the events that each subtask got since the state.
+        """
         if not isinstance(self._coordinator, AdoptingCoordinator):
             return f"the coordinator of operator {self._name!r} cannot continue tasks"
         try:
-            reason = self._coordinator.why_not_adopt(_events(payloads))
+            events = {index: _events(received) for index, received in payloads.items()}
+            reason = self._coordinator.why_not_adopt(state, events)
         except USER_ERRORS as error:
             reason = describe(error)
         return f"operator {self._name!r}: {reason}" if reason else ""
 
-    def adopt_subtask(self, subtask_index: int, payloads: list[bytes]) -> None:
+    def adopt(self, payloads: Mapping[int, list[bytes]]) -> None:
         assert isinstance(self._coordinator, AdoptingCoordinator)
         coordinator = self._coordinator
-
-        def adopt() -> None:
-            coordinator.adopt_subtask(subtask_index, _events(payloads))
-
-        self._guarded(adopt)
+        self._guarded(lambda: coordinator.adopt({index: _events(received) for index, received in payloads.items()}))
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self._guarded(self._coordinator.notify_checkpoint_complete, checkpoint_id)
@@ -277,8 +278,14 @@ def load_providers(job_graph: job_pb2.JobGraph) -> dict[str, OperatorCoordinator
     }
 
 
-def _payloads_for(holder: OperatorCoordinatorHolder, events: Iterable[tuple[str, bytes]]) -> list[bytes]:
-    return [payload for operator_id, payload in events if operator_id == holder.operator_id]
+def _payloads_for(holder: OperatorCoordinatorHolder, tasks: Iterable[RunningTask]) -> dict[int, list[bytes]]:
+    """Returns the events of the operator that each subtask got."""
+    return {
+        task.attempt_id.vertex.subtask_index: [
+            payload for operator_id, payload in task.events if operator_id == holder.operator_id
+        ]
+        for task in tasks
+    }
 
 
 class OperatorCoordinators:
@@ -353,19 +360,24 @@ class OperatorCoordinators:
             if holder.operator_id in states:
                 holder.restore_for_recovery(states[holder.operator_id])
 
-    def why_not_adopt(self, tasks: Iterable[RunningTask]) -> str:
-        """Returns why the coordinators cannot continue these tasks of a lost JobMaster; empty if they can."""
-        for task in tasks:
-            for holder in self._by_vertex.get(task.attempt_id.vertex.job_vertex_id, ()):
-                reason = holder.why_not_adopt(_payloads_for(holder, task.events))
+    def why_not_adopt(self, tasks: Sequence[RunningTask], states: Mapping[str, bytes]) -> str:
+        """Returns why the coordinators cannot continue these tasks of a lost JobMaster; empty if they can.
+
+        Args:
+            states: the states that they would restore, by operator id.
+        """
+        for vertex_id, holders in self._by_vertex.items():
+            for holder in holders:
+                payloads = _payloads_for(holder, (task for task in tasks if task.job_vertex_id == vertex_id))
+                reason = holder.why_not_adopt(states.get(holder.operator_id), payloads)
                 if reason:
                     return reason
         return ""
 
-    def adopt_subtask(self, vertex_id: ExecutionVertexID, events: Iterable[tuple[str, bytes]]) -> None:
-        """Continues a subtask of a lost JobMaster. Call it before `start`."""
-        for holder in self._by_vertex.get(vertex_id.job_vertex_id, ()):
-            holder.adopt_subtask(vertex_id.subtask_index, _payloads_for(holder, events))
+    def adopt(self, job_vertex_id: JobVertexID, tasks: Sequence[RunningTask]) -> None:
+        """Continues the subtasks of a vertex that a lost JobMaster has started. Call it before `start`."""
+        for holder in self._by_vertex.get(job_vertex_id, ()):
+            holder.adopt(_payloads_for(holder, tasks))
 
     def checkpoint(self, checkpoint_id: int) -> dict[str, bytes | None]:
         """Returns the current states of all coordinators by operator id.

@@ -103,7 +103,8 @@ class TaskAdoption:
             if decision.tasks or is_final or self._endpoint.clock.monotonic_ms() >= deadline_ms:
                 break
             await asyncio.sleep(RETRY_PAUSE_S)
-        reason = decision.reason or self._coordinators.why_not_adopt(decision.tasks)
+        states = self._scheduler.checkpoints.restore().coordinator_states
+        reason = decision.reason or self._coordinators.why_not_adopt(decision.tasks, states)
         if not reason:
             reason = await self._take_over(reports, decision.tasks, start)
         if not reason:

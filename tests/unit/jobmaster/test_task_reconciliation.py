@@ -75,8 +75,8 @@ def test_tasks_that_fit_go_on_in_their_slots_without_being_deployed():
 
 def test_coordinators_learn_of_continued_subtasks_before_they_start():
     kinds = [type(effect) for effect in adopted().effects]
-    assert kinds.count(fx.AdoptSubtask) == kinds.count(fx.SubtaskReady) == 2
-    assert max(i for i, kind in enumerate(kinds) if kind is fx.AdoptSubtask) < kinds.index(fx.StartCoordinators)
+    assert (kinds.count(fx.AdoptSubtasks), kinds.count(fx.SubtaskReady)) == (1, 2)
+    assert kinds.index(fx.AdoptSubtasks) < kinds.index(fx.StartCoordinators)
     assert kinds.index(fx.StartCoordinators) < kinds.index(fx.SubtaskReady)
 
 

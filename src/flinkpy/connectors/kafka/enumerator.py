@@ -219,6 +219,12 @@ class KafkaSourceEnumerator(SplitEnumerator):
     def add_splits_back(self, splits: list[KafkaPartitionSplit], subtask_index: int) -> None:
         self._assign(splits)
 
+    def adopt_splits(self, splits: list[KafkaPartitionSplit]) -> bool:
+        for split in splits:
+            self._assigned.setdefault(split.kafka_cluster_id, set()).add(split.partition)
+        self._is_initial_finished = True  # the former enumerator has assigned them after it
+        return True
+
     def snapshot_state(self, checkpoint_id: int) -> KafkaSourceEnumState:
         return KafkaSourceEnumState(self._assigned_now(), self._is_initial_finished)
 

@@ -212,6 +212,11 @@ class _NexmarkEnumerator(SplitEnumerator):
     def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
         self._unassigned.extend(splits)
 
+    def adopt_splits(self, splits: list[Any]) -> bool:
+        adopted = {split.index for split in splits}
+        self._unassigned = [split for split in self._unassigned if split.index not in adopted]
+        return True
+
     def snapshot_state(self, checkpoint_id: int) -> tuple[NexmarkSplit, ...]:
         return tuple(self._unassigned)
 

@@ -145,6 +145,11 @@ class PulsarEnumerator(SplitEnumerator):
     def add_splits_back(self, splits: list[PulsarSplit], subtask_index: int) -> None:
         self._assign(splits)
 
+    def adopt_splits(self, splits: list[PulsarSplit]) -> bool:
+        self._known.update(split.partition for split in splits)
+        self._is_begun = True
+        return True
+
     def snapshot_state(self, checkpoint_id: int) -> PulsarEnumeratorState:
         return PulsarEnumeratorState(frozenset(self._known), self._is_begun)
 

@@ -404,9 +404,9 @@ class DefaultScheduler:
         if restore.checkpoint_id is not None:
             for job_vertex in coordinated:
                 self._out.add(restore.of_coordinators(job_vertex))
-        for task in event.tasks:
-            if self.graph.vertex(task.attempt_id.vertex).job_vertex.has_coordinators:
-                self._out.add(fx.AdoptSubtask(task.attempt_id.vertex, task.events))
+        for job_vertex in coordinated:
+            own = tuple(task for task in event.tasks if task.job_vertex_id == job_vertex.id)
+            self._out.add(fx.AdoptSubtasks(job_vertex.id, own))
         self._out.add(fx.StartCoordinators())
         for task in event.tasks:
             self._continue(task)

@@ -11,6 +11,7 @@ from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
 from flinkpy.common.resource_profile import ResourceCounter
 from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.jobmaster.scheduler.task_reconciliation import RunningTask
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
 
 
@@ -158,15 +159,11 @@ class RestoreCoordinators:
 
 
 @dataclass(frozen=True, slots=True)
-class AdoptSubtask:
-    """Tell coordinators, before they are started, that a subtask goes on that an earlier JobMaster has started.
+class AdoptSubtasks:
+    """Tell the coordinators of a vertex, before they are started, that the subtasks of a lost JobMaster go on."""
 
-    Attributes:
-        events: what earlier coordinators have sent it since their restored states: operator id and payload, in order.
-    """
-
-    vertex_id: ExecutionVertexID
-    events: tuple[tuple[str, bytes], ...]
+    job_vertex_id: JobVertexID
+    tasks: tuple[RunningTask, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +192,7 @@ SchedulerEffect = (
     | VerifyCheckpoints
     | RecordJobEvent
     | RestoreCoordinators
-    | AdoptSubtask
+    | AdoptSubtasks
     | JobTerminated
     | CheckpointEffect
 )

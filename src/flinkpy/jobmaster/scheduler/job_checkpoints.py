@@ -147,11 +147,16 @@ class Restore:
         state = self.state.task_states[str(vertex_id.job_vertex_id), vertex_id.subtask_index]
         return checkpoint_pb2.TaskRestore(checkpoint_id=self.checkpoint_id, state=state)
 
-    def of_coordinators(self, vertex: ExecutionJobVertex) -> fx.ResetCoordinators:
-        handles = self.state.coordinator_states
-        ids = [operator.operator_id for operator in vertex.job_vertex.chain]
+    @property
+    def coordinator_states(self) -> dict[str, bytes]:
+        """The states of all coordinators, by operator id."""
         # The state of a coordinator is always inline.
-        states = {operator_id: handles[operator_id].data for operator_id in ids if operator_id in handles}
+        return {operator_id: handle.data for operator_id, handle in self.state.coordinator_states.items()}
+
+    def of_coordinators(self, vertex: ExecutionJobVertex) -> fx.ResetCoordinators:
+        present = self.coordinator_states
+        ids = [operator.operator_id for operator in vertex.job_vertex.chain]
+        states = {operator_id: present[operator_id] for operator_id in ids if operator_id in present}
         return fx.ResetCoordinators(vertex.id, self.checkpoint_id, states)
 
 

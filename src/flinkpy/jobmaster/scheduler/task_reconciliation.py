@@ -19,7 +19,14 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from flinkpy._proto import taskexecutor_pb2
-from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, ResourceID, ResultPartitionID
+from flinkpy.common.ids import (
+    AllocationID,
+    ExecutionAttemptID,
+    ExecutionVertexID,
+    JobVertexID,
+    ResourceID,
+    ResultPartitionID,
+)
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
@@ -38,6 +45,10 @@ class RunningTask:
     slot: PhysicalSlot
     is_finished: bool
     events: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def job_vertex_id(self) -> JobVertexID:
+        return self.attempt_id.vertex.job_vertex_id
 
 
 @dataclass(frozen=True, slots=True)
