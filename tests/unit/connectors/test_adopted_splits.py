@@ -13,7 +13,7 @@ def split(split_id: str) -> Any:
 
 
 def restored(state: StaticEnumeratorState | None) -> StaticSplitEnumerator:
-    return StaticSplitEnumerator(SimpleNamespace(), lambda: [], state=state)  # type: ignore[arg-type]
+    return StaticSplitEnumerator(SimpleNamespace(), list, state=state)  # type: ignore[arg-type]
 
 
 def test_adopted_splits_are_not_assigned_again() -> None:
