@@ -80,9 +80,12 @@ class Count(KeyedProcessFunction):
         yield value[0], value[1], count
 
 
-def checkpointed_counting(cluster: RunningCluster, tmp_path: Path, rate: float = 150) -> Any:
+def checkpointed_counting(
+    cluster: RunningCluster, tmp_path: Path, rate: float = 150, properties: dict[str, str] | None = None
+) -> Any:
     """Starts a job that takes checkpoints and runs for some seconds; its output is in `tmp_path/out`."""
-    env = environment(cluster, **{"execution.checkpointing.dir": str(tmp_path / "checkpoints")})
+    checkpoints = {"execution.checkpointing.dir": str(tmp_path / "checkpoints")}
+    env = environment(cluster, **checkpoints, **(properties or {}))
     env.configure(Configuration.from_dict({"restart-strategy.type": "fixed-delay", **FIXED_DELAY}))
     env.enable_checkpointing(100)
     source = SequencePerKeySource(KEYS, RECORDS_PER_KEY, rate)
@@ -143,7 +146,7 @@ def test_a_job_without_checkpoints_starts_over_and_frees_the_slots_of_its_first_
 def test_a_job_resumes_from_its_last_checkpoint_and_deletes_its_checkpoints_at_its_end(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
-    client = checkpointed_counting(cluster, tmp_path)
+    client = checkpointed_counting(cluster, tmp_path, properties={"jobmaster.task-adoption.timeout": "0"})
     job_id = str(client.get_job_id())
     for _ in range(3):
         wait_for_more_output(tmp_path)
