@@ -18,7 +18,7 @@ from flinkpy.common.addresses import RESERVED_PORT_VARIABLE
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.states import JobState
 
-DRIVER = {"flinkpy.resourcemanager.local-driver": "true"}
+DRIVER = {"flinkpy.resourcemanager.driver": "local"}
 
 
 def workers_of(cluster: RunningCluster) -> list[psutil.Process]:

@@ -415,6 +415,13 @@ class PulsarError(ExternalError):
     """A Pulsar request failed; the message names the cluster or the topic."""
 
 
+class KubernetesError(ExternalError):
+    """The API server of Kubernetes refused a request, or did not answer.
+
+    `details["status"]` is the HTTP status and `details["reason"]` Kubernetes' word for it, if the server answered.
+    """
+
+
 class TableError(ExternalError):
     """An Iceberg or Delta table, its catalog or its storage failed; the message names the table."""
 

@@ -37,6 +37,7 @@ OPTION_MODULES = (
     "trace_options",
     "table_options",
     "spark_options",
+    "kubernetes_options",
     "high_availability_options",
 )
 

@@ -5,7 +5,7 @@ Source: org.apache.flink.configuration.ResourceManagerOptions.
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import bool_option, duration_option, float_option, int_option, string_option
+from flinkpy.configuration.options import duration_option, enum_option, float_option, int_option, string_option
 
 ADDRESS = string_option(
     "resourcemanager.rpc.address",
@@ -63,10 +63,13 @@ TASK_MANAGER_REGISTRATION_TIMEOUT = duration_option(
     "5 min",
     "How long a TaskExecutor that the driver started may take to register.",
 )
-LOCAL_DRIVER_ENABLED = bool_option(
-    "flinkpy.resourcemanager.local-driver",
-    False,
-    "Let the ResourceManager start TaskExecutor processes on its own host when slots are missing.",
+DRIVERS = ("standalone", "local", "kubernetes")
+DRIVER = enum_option(
+    "flinkpy.resourcemanager.driver",
+    DRIVERS,
+    "standalone",
+    "Who starts TaskExecutors. `standalone`: other means. `local`: the ResourceManager starts them as processes of its "
+    "own host, when slots are missing. `kubernetes`: it starts them as pods.",
 )
 DECLARE_NEEDED_RESOURCE_DELAY = duration_option(
     "slotmanager.declare-needed-resource.delay",

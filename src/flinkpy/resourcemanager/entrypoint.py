@@ -135,16 +135,13 @@ class ResourceManagerTerms:
         return self._last
 
     async def make(self, leadership: Leadership) -> ResourceManager:
-        driver: ResourceManagerDriver = StandaloneDriver()
-        if self._options.has_local_driver:
-            driver = LocalTaskExecutorDriver(self._configuration.to_dict())
         self._last = ResourceManager(
             asyncio.get_running_loop(),
             options=self._options,
             resource_id=ResourceID(f"resourcemanager-{socket.gethostname()}-{os.getpid()}"),
             resource_manager_id=ResourceManagerId(leadership.token),
             peers=self._peers,
-            driver=driver,
+            driver=make_driver(self._options.driver, self._configuration),
             metrics=self._metrics,
         )
         return self._last
@@ -163,3 +160,15 @@ class ResourceManagerTerms:
     async def close(self) -> None:
         if self._last is not None:
             await self._last.close()
+
+
+def make_driver(name: str, configuration: Configuration) -> ResourceManagerDriver:
+    """Returns the driver of `flinkpy.resourcemanager.driver`. Raises: ConfigurationError."""
+    if name == "local":
+        return LocalTaskExecutorDriver(configuration.to_dict())
+    if name == "kubernetes":
+        # Only clusters on Kubernetes pay for its import.
+        from flinkpy.resourcemanager.driver.kubernetes import make_kubernetes_driver
+
+        return make_kubernetes_driver(configuration)
+    return StandaloneDriver()

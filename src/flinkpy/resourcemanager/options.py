@@ -23,9 +23,13 @@ class ResourceManagerOptions(PeerOptions):
     port: int = 0
     job_timeout_ms: int = 300_000
     declare_needed_delay_ms: int = 50
+<<<<<<< HEAD
     #: How long TaskExecutors that others start may take to come, before requirements are refused.
     start_up_time_ms: int = 300_000
     has_local_driver: bool = False
+=======
+    driver: str = "standalone"
+>>>>>>> 8eea43aa (Start TaskExecutors as pods of a Kubernetes cluster)
     slot_manager: SlotManagerOptions = field(default_factory=SlotManagerOptions)
     workers: WorkerOptions = field(default_factory=WorkerOptions)
 
@@ -41,7 +45,7 @@ def resource_manager_options(configuration: AnyConfiguration) -> ResourceManager
         **read_peer_options(configuration),
         job_timeout_ms=job_timeout_ms,
         declare_needed_delay_ms=read_option(configuration, options.DECLARE_NEEDED_RESOURCE_DELAY),
-        has_local_driver=read_option(configuration, options.LOCAL_DRIVER_ENABLED),
+        driver=read_option(configuration, options.DRIVER),
         slot_manager=SlotManagerOptions(
             slots_per_worker=read_option(configuration, taskmanager_options.NUM_TASK_SLOTS),
             min_slots=read_option(configuration, options.MIN_SLOT_NUM),

@@ -192,6 +192,8 @@ class ResourceManager(RpcEndpoint):
         self._job_masters: dict[JobID, JobMasterConnection] = {}
         self._num_needed_workers = 0
         self._is_declaring = False
+        #: Workers are started once those of an earlier ResourceManager are known.
+        self._has_recovered = False
 
     @property
     def fencing_token(self) -> str:
@@ -201,6 +203,8 @@ class ResourceManager(RpcEndpoint):
         """Starts to manage resources. Called once, when the server listens at `address`, where workers register."""
         self.validate_runs_in_main_thread()
         self._driver.start(address, self._worker_terminated)
+        if self._driver.can_start_workers:
+            self.start_task(self._recover_workers(), "recover the workers of an earlier ResourceManager")
         self.schedule(TIMEOUT_CHECK_INTERVAL_MS, self._check_timeouts)
         self._run_slot_effects(self.slot_manager.check_requirements(self._now_ms))
         if not self._driver.can_start_workers:
@@ -582,7 +586,18 @@ class ResourceManager(RpcEndpoint):
 
     def _start_needed_workers(self) -> None:
         self._is_declaring = False
-        self._run_worker_effects(self.workers.declare_needed(self._num_needed_workers, self._now_ms))
+        if self._has_recovered:
+            self._run_worker_effects(self.workers.declare_needed(self._num_needed_workers, self._now_ms))
+
+    async def _recover_workers(self) -> None:
+        recovered = await self._driver.recover_workers()
+        self.workers.workers_recovered(recovered, self._now_ms)
+        for info in self.slot_manager.task_executors:
+            self.workers.worker_registered(info.resource_id)
+        if recovered:
+            logger.info("took over %d worker(s) of an earlier ResourceManager", len(recovered))
+        self._has_recovered = True
+        self._start_needed_workers()
 
     def _check_requirements(self) -> None:
         self._run_slot_effects(self.slot_manager.check_requirements(self._now_ms))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flinkpy.common.ids import ResourceID
@@ -122,6 +122,11 @@ class WorkerManager:
         """Sets how many workers are needed beside the registered ones. Pending workers count as part of them."""
         self._num_needed = num_workers
         return self._start_missing(now_ms)
+
+    def workers_recovered(self, resource_ids: Iterable[ResourceID], now_ms: int) -> None:
+        """Takes over workers of an earlier ResourceManager. They have the time of new ones to register."""
+        for resource_id in resource_ids:
+            self._workers.setdefault(resource_id, _Worker(WorkerState.STARTED, now_ms))
 
     def worker_started(self, resource_id: ResourceID) -> None:
         worker = self._workers.get(resource_id)

@@ -32,10 +32,14 @@ class FakeDriver:
         self.stopped: list[ResourceID] = []
         self.start_error: Exception | None = None
         self.is_closed = False
+        self.recovered: list[ResourceID] = []
         self.on_worker_terminated: Callable[[ResourceID, str], None] = lambda *_: None
 
     def start(self, address: str, on_worker_terminated: Callable[[ResourceID, str], None]) -> None:
         self.on_worker_terminated = on_worker_terminated
+
+    async def recover_workers(self) -> list[ResourceID]:
+        return self.recovered
 
     async def start_worker(self, resource_id: ResourceID) -> None:
         self.started.append(resource_id)
@@ -52,11 +56,12 @@ class FakeDriver:
 class Harness:
     """A started ResourceManager with fakes around it."""
 
-    def __init__(self, *, can_start_workers: bool = False, **options: Any) -> None:
+    def __init__(self, *, can_start_workers: bool = False, recovered: tuple[str, ...] = (), **options: Any) -> None:
         loop = asyncio.get_running_loop()
         allocations, instances, workers = itertools.count(1), itertools.count(1), itertools.count(1)
         self.peers = FakePeers()
         self.driver = FakeDriver(can_start_workers=can_start_workers)
+        self.driver.recovered = list(map(ResourceID, recovered))
         self.endpoint = ResourceManager(
             loop,
             options=ResourceManagerOptions(**options),

@@ -96,5 +96,5 @@ def test_the_end_of_a_worker_is_reported_with_its_cause_and_close_ends_the_other
 
 
 def test_a_standalone_driver_says_how_to_start_workers() -> None:
-    with pytest.raises(UnsupportedOperationError, match=r"flinkpy\.resourcemanager\.local-driver"):
+    with pytest.raises(UnsupportedOperationError, match=r"flinkpy\.resourcemanager\.driver"):
         asyncio.run(StandaloneDriver().start_worker(ResourceID("w1")))

@@ -299,3 +299,12 @@ async def test_information_on_an_unknown_task_executor_is_empty(harness: Harness
     assert len(info(pb.TaskManagerInfoRequest(), CONTEXT).task_managers) == 1
     assert len(info(pb.TaskManagerInfoRequest(resource_id="te-1"), CONTEXT).task_managers[0].slots) == 2
     assert len(info(pb.TaskManagerInfoRequest(resource_id="nobody"), CONTEXT).task_managers) == 0
+
+
+@scenario(can_start_workers=True, recovered=("old-1", "old-2"))
+async def test_workers_of_an_earlier_resource_manager_count_as_started(harness: Harness) -> None:
+    harness.register_job()
+    harness.declare(3)
+    await harness.settle()
+    assert [str(worker) for worker in harness.driver.started] == ["worker-1"]
+    assert harness.overview().num_pending_task_managers == 3

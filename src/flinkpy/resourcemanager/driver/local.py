@@ -46,6 +46,10 @@ class LocalTaskExecutorDriver:
         self._address = resource_manager_address
         self._on_worker_terminated = on_worker_terminated
 
+    async def recover_workers(self) -> list[ResourceID]:
+        """Returns none: workers end with the process that started them."""
+        return []
+
     async def start_worker(self, resource_id: ResourceID) -> None:
         name = f"TaskExecutor {resource_id}"
         with settings_for_child(self._settings(resource_id)) as settings:

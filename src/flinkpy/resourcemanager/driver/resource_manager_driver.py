@@ -27,6 +27,13 @@ class ResourceManagerDriver(Protocol):
         """Called once, when the address at which workers register is known."""
         ...
 
+    async def recover_workers(self) -> list[ResourceID]:
+        """Returns the running workers that an earlier ResourceManager has started. Called once, after `start`.
+
+        No other worker is started before it returns.
+        """
+        ...
+
     async def start_worker(self, resource_id: ResourceID) -> None:
         """Starts a process that will register under `resource_id`, and returns when it runs. Raises if it cannot."""
         ...
@@ -36,7 +43,7 @@ class ResourceManagerDriver(Protocol):
         ...
 
     async def close(self) -> None:
-        """Ends every worker that was started and returns when all have ended."""
+        """Ends every worker that does not outlive the ResourceManager, and returns when all have ended."""
         ...
 
 
@@ -50,10 +57,14 @@ class StandaloneDriver:
     def start(self, resource_manager_address: str, on_worker_terminated: OnWorkerTerminated) -> None:
         """Does nothing."""
 
+    async def recover_workers(self) -> list[ResourceID]:
+        """Returns none: no worker was started."""
+        return []
+
     async def start_worker(self, resource_id: ResourceID) -> None:
         raise UnsupportedOperationError(
             f"cannot start worker {resource_id}: TaskExecutors of a standalone cluster are started with "
-            "`flinkpy taskexecutor`. Set flinkpy.resourcemanager.local-driver to let the ResourceManager start them"
+            "`flinkpy taskexecutor`. Set flinkpy.resourcemanager.driver to let the ResourceManager start them"
         )
 
     async def stop_worker(self, resource_id: ResourceID) -> None:

@@ -1,0 +1,1 @@
+"""Clusters on Kubernetes: the objects they consist of, and the client of the API server."""

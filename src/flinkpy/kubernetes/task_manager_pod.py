@@ -1,0 +1,156 @@
+"""The manifest of a TaskExecutor pod, made of the pod template and of the parameters of the cluster.
+
+What the template says is kept, except for what the configuration says otherwise: lists of Kubernetes (containers,
+volumes, variables, tolerations) are joined, and an element with a name replaces the one of that name.
+
+Source: org.apache.flink.kubernetes.kubeclient.factory.KubernetesTaskManagerFactory and the step decorators.
+Differs: containers run as in the restricted pod security standard, unless the template has a security context.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flinkpy.common.ids import ResourceID
+from flinkpy.kubernetes.names import (
+    LABEL_RESOURCE_ID,
+    MAIN_CONTAINER,
+    configuration_name,
+    security_name,
+    task_manager_labels,
+)
+from flinkpy.kubernetes.task_manager_parameters import Manifest, TaskManagerParameters
+
+#: Where the configuration of the cluster is mounted, and its secret and certificates.
+CONFIGURATION_DIRECTORY = "/etc/flinkpy"
+SECURITY_DIRECTORY = "/etc/flinkpy/security"
+_CONFIGURATION_VOLUME, _SECURITY_VOLUME = "flink-config-volume", "flink-security-volume"
+#: The time for tasks to be canceled after the pod is told to end.
+_GRACE_S = 60
+_RESTRICTED_POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+_RESTRICTED_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def task_manager_pod(
+    parameters: TaskManagerParameters,
+    resource_id: ResourceID,
+    *,
+    settings: Mapping[str, str],
+    owner: Manifest | None,
+) -> Manifest:
+    """Returns the pod that runs the TaskExecutor `resource_id`.
+
+    Args:
+        settings: options of this TaskExecutor beside those of the mounted configuration. None of them is confidential:
+            whoever may read pods may read them.
+        owner: a reference to the object with which the pod ends; None: it stays until it is deleted.
+    """
+    pod = copy.deepcopy(parameters.template)
+    pod |= {"apiVersion": "v1", "kind": "Pod"}
+    metadata = pod.setdefault("metadata", {})
+    metadata |= {"name": pod_name(parameters.cluster_id, resource_id), "namespace": parameters.namespace}
+    own_labels = {**task_manager_labels(parameters.cluster_id), LABEL_RESOURCE_ID: str(resource_id)}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **parameters.labels, **own_labels}
+    if annotations := {**(metadata.get("annotations") or {}), **parameters.annotations}:
+        metadata["annotations"] = annotations
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
+    spec = pod.setdefault("spec", {})
+    _fill_spec(spec, parameters)
+    main = next((each for each in spec["containers"] if each["name"] == MAIN_CONTAINER), None)
+    if main is None:
+        main = {"name": MAIN_CONTAINER}
+        spec["containers"].insert(0, main)
+    _fill_main_container(main, parameters, {**settings, "taskmanager.resource-id": str(resource_id)})
+    return pod
+
+
+def pod_name(cluster_id: str, resource_id: ResourceID) -> str:
+    """Returns the name of the pod of a TaskExecutor."""
+    return f"{cluster_id}-taskmanager-{resource_id}"
+
+
+def _fill_spec(spec: Manifest, parameters: TaskManagerParameters) -> None:
+    # A TaskExecutor that ended is replaced by another one, with another ResourceID.
+    spec["restartPolicy"] = "Never"
+    spec["serviceAccountName"] = parameters.service_account
+    spec.setdefault("automountServiceAccountToken", False)
+    spec.setdefault("terminationGracePeriodSeconds", _GRACE_S)
+    spec.setdefault("securityContext", copy.deepcopy(_RESTRICTED_POD))
+    spec["containers"] = list(spec.get("containers") or [])
+    if parameters.pull_secrets:
+        secrets = [{"name": name} for name in parameters.pull_secrets]
+        spec["imagePullSecrets"] = _joined(spec.get("imagePullSecrets"), secrets)
+    if parameters.node_selector:
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **parameters.node_selector}
+    if parameters.tolerations:
+        spec["tolerations"] = [*(spec.get("tolerations") or []), *(dict(each) for each in parameters.tolerations)]
+    configuration = {"name": configuration_name(parameters.cluster_id)}
+    # Readable by the group, which a security context may set to that of the process.
+    security = {"secretName": security_name(parameters.cluster_id), "optional": True, "defaultMode": 0o440}
+    volumes = [
+        {"name": _CONFIGURATION_VOLUME, "configMap": configuration},
+        {"name": _SECURITY_VOLUME, "secret": security},
+        *({"name": _volume_name("secret", name), "secret": {"secretName": name}} for name in parameters.secrets),
+        *(
+            {"name": _volume_name("claim", name), "persistentVolumeClaim": {"claimName": name}}
+            for name in parameters.persistent_volume_claims
+        ),
+    ]
+    spec["volumes"] = _joined(spec.get("volumes"), volumes)
+
+
+def _fill_main_container(main: Manifest, parameters: TaskManagerParameters, settings: Mapping[str, str]) -> None:
+    if parameters.image is not None:
+        main["image"] = parameters.image
+    main["imagePullPolicy"] = parameters.pull_policy
+    main["args"] = [
+        "taskexecutor",
+        *(word for key in sorted(settings) for word in ("-D", f"{key}={settings[key]}")),
+        *("-D", "taskmanager.bind-host=$(POD_IP)", "-D", "taskmanager.host=$(POD_IP)"),
+        *parameters.arguments,
+    ]
+    main["env"] = _joined(
+        [
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "FLINKPY_CONF_DIR", "value": CONFIGURATION_DIRECTORY},
+        ],
+        [
+            *(main.get("env") or []),
+            *(
+                {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+                for variable, (secret, key) in parameters.environment_secrets.items()
+            ),
+        ],
+    )
+    main["resources"] = _resources(main.get("resources") or {}, parameters)
+    main.setdefault("securityContext", copy.deepcopy(_RESTRICTED_CONTAINER))
+    mounts = [
+        {"name": _CONFIGURATION_VOLUME, "mountPath": CONFIGURATION_DIRECTORY, "readOnly": True},
+        {"name": _SECURITY_VOLUME, "mountPath": SECURITY_DIRECTORY, "readOnly": True},
+        *({"name": _volume_name("secret", name), "mountPath": path} for name, path in parameters.secrets.items()),
+        *(
+            {"name": _volume_name("claim", name), "mountPath": path}
+            for name, path in parameters.persistent_volume_claims.items()
+        ),
+    ]
+    main["volumeMounts"] = [*(main.get("volumeMounts") or []), *mounts]
+
+
+def _resources(of_template: Manifest, parameters: TaskManagerParameters) -> Manifest:
+    requests: dict[str, Any] = {**(of_template.get("requests") or {}), "cpu": f"{parameters.cpu:g}"}
+    limits: dict[str, Any] = {**(of_template.get("limits") or {}), "cpu": f"{parameters.cpu_limit:g}"}
+    if parameters.memory_bytes is not None:
+        requests["memory"], limits["memory"] = str(parameters.memory_bytes), str(parameters.memory_limit_bytes)
+    return {**of_template, "requests": requests, "limits": limits}
+
+
+def _joined(first: Sequence[Manifest] | None, second: Sequence[Manifest]) -> list[Manifest]:
+    """Returns the elements of both lists; an element of the second replaces the one of its name."""
+    return list({each["name"]: each for each in [*(first or []), *second]}.values())
+
+
+def _volume_name(kind: str, name: str) -> str:
+    return f"{kind}-{name}"[:63].rstrip("-.")
