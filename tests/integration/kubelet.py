@@ -26,6 +26,8 @@ from kubernetes_api_server import ADMINISTRATOR_TOKEN, ApiServer
 Manifest = dict[str, Any]
 
 NODE = "node-of-the-test"
+#: How long processes may take to end.
+_GRACE_S = 20.0
 _MERGE = {"Content-Type": "application/strategic-merge-patch+json"}
 _VARIABLE = re.compile(r"\$\((\w+)\)")
 
@@ -53,11 +55,15 @@ class Kubelet:
         self._run(self._follow)
 
     def close(self) -> None:
+        """Ends the pods, as far as they have not ended. What creates pods must have ended before."""
         self._is_closed.set()
+        self._threads[0].join()
+        for process in list(self.processes.values()):
+            process.terminate()
+        for thread in self._threads:
+            thread.join(_GRACE_S)
         for process in list(self.processes.values()):
             process.kill()
-        for thread in self._threads:
-            thread.join(30)
 
     def kill(self, pod: str) -> None:
         """Kills the process of a pod with SIGKILL."""
@@ -154,6 +160,8 @@ class Kubelet:
             if command[0] == "flinkpy":
                 command = [sys.executable, "-m", "flinkpy.cli.main", *command[1:]]
             with (self._directory / f"{name}.log").open("wb") as log:
+                if self._is_closed.is_set():
+                    return
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory, env=environment
                 )
@@ -207,9 +215,7 @@ class Kubelet:
         return places
 
     def _environment(self, client: httpx.Client, container: Manifest, places: dict[str, str]) -> dict[str, str]:
-        environment = {
-            name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "PYTHONPATH") if name in os.environ
-        }
+        environment = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
         for entry in container.get("env", []):
             source = entry.get("valueFrom", {})
             if "fieldRef" in source:

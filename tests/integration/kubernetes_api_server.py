@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 _SOURCES = Path(__file__).parent / "kubernetes_control_plane"
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flinkpy-tests"
@@ -73,8 +72,6 @@ class ApiServer:
     url: str
     authority: Path
     directory: Path
-    _start: Any
-    process: subprocess.Popen[bytes]
 
     def kubeconfig(self, token: str = ADMINISTRATOR_TOKEN) -> Path:
         """Writes a kubeconfig file with which the holder of a token calls the server."""
@@ -90,14 +87,6 @@ users: [{{name: test, user: {{token: '{token}'}}}}]
 """
         )
         return file
-
-    def go_away(self) -> None:
-        """Kills the API server; its objects stay in etcd."""
-        self.process.kill()
-        self.process.wait()
-
-    def come_back(self) -> None:
-        self.process = self._start()
 
 
 @contextmanager
@@ -115,8 +104,8 @@ def api_server(directory: Path) -> Iterator[ApiServer]:
     url = f"https://127.0.0.1:{port}"
 
     def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        log = (directory / f"{name}.log").open("ab")
-        return subprocess.Popen([str(program), name, *arguments], stdin=subprocess.PIPE, stdout=log, stderr=log)
+        with (directory / f"{name}.log").open("ab") as log:
+            return subprocess.Popen([str(program), name, *arguments], stdin=subprocess.PIPE, stdout=log, stderr=log)
 
     def start_api_server() -> subprocess.Popen[bytes]:
         process = start(
@@ -150,8 +139,8 @@ def api_server(directory: Path) -> Iterator[ApiServer]:
             "--unsafe-no-fsync",
         )
         stack.callback(_end, etcd)
-        server = ApiServer(url, certificates / "apiserver.crt", directory, start_api_server, start_api_server())
-        stack.callback(lambda: _end(server.process))
+        stack.callback(_end, start_api_server())
+        server = ApiServer(url, certificates / "apiserver.crt", directory)
         controllers = start(
             "kube-controller-manager",
             f"--kubeconfig={server.kubeconfig()}",
