@@ -34,6 +34,8 @@ NUM_CHECKPOINTS = 3
 class Head:
     """Records the processed batches."""
 
+    inputs_without_watermarks: tuple[int, ...] = ()
+
     def __init__(self) -> None:
         self.processed: list[Any] = []
 

@@ -18,6 +18,8 @@ from flinkpy.streaming.io.stream_input_processor import StreamInputProcessor
 class SlowHead:
     """Uses CPU time of a manual clock for each record."""
 
+    inputs_without_watermarks: tuple[int, ...] = ()
+
     def __init__(self, ms_per_record: float) -> None:
         self.now_ns = 0
         self.batches: list[list[int]] = []
