@@ -23,13 +23,9 @@ class ResourceManagerOptions(PeerOptions):
     port: int = 0
     job_timeout_ms: int = 300_000
     declare_needed_delay_ms: int = 50
-<<<<<<< HEAD
     #: How long TaskExecutors that others start may take to come, before requirements are refused.
     start_up_time_ms: int = 300_000
-    has_local_driver: bool = False
-=======
     driver: str = "standalone"
->>>>>>> 8eea43aa (Start TaskExecutors as pods of a Kubernetes cluster)
     slot_manager: SlotManagerOptions = field(default_factory=SlotManagerOptions)
     workers: WorkerOptions = field(default_factory=WorkerOptions)
 
