@@ -44,7 +44,7 @@ def task_manager_pod(
 
     Args:
         settings: options of this TaskExecutor beside those of the mounted configuration. None of them is confidential:
-            whoever may read pods may read them.
+            users with the right to read pods see them.
         owner: a reference to the object with which the pod ends; None: it stays until it is deleted.
     """
     pod = copy.deepcopy(parameters.template)

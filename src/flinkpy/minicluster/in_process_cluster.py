@@ -84,7 +84,7 @@ _FIXED = {
     resource_manager_options.IPC_PORT.key: "0",
     taskmanager_options.RPC_PORT.key: "0",
     taskmanager_options.DATA_PORT.key: "0",
-    resource_manager_options.LOCAL_DRIVER_ENABLED.key: "false",
+    resource_manager_options.DRIVER.key: "standalone",
 }
 
 

@@ -17,6 +17,17 @@ from flinkpy.configuration.taskmanager_options import MEMORY_SEGMENT_SIZE, SLOT_
 
 #: Options whose default differs from Flink's, and why.
 DIFFERENT_DEFAULTS = {
+    "kubernetes.container.image.ref": "no image of flinkpy is published",
+    **{
+        f"kubernetes.{name}": "an empty map instead of none"
+        for name in (
+            "taskmanager.labels",
+            "taskmanager.annotations",
+            "taskmanager.node-selector",
+            "secrets",
+            "persistent-volume-claims",
+        )
+    },
     "collect-sink.batch-size.max": "a record travels in parts, so that a large one costs no large message",
     "io.tmp.dirs": "the system's own temporary directory, which need not be /tmp",
     "env.pid.dir": "a directory of the user's, because /tmp is everybody's",
