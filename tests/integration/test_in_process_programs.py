@@ -96,7 +96,8 @@ def test_pdb_reads_its_commands_from_the_terminal_of_the_program(tmp_path: Path)
             from flinkpy.datastream import StreamExecutionEnvironment
             configuration = Configuration.from_dict({"execution.target": "local-threads"})
             env = StreamExecutionEnvironment.get_execution_environment(configuration)
-            env.set_parallelism(2)
+            # One prompt at a time: two threads would share the lines of the input.
+            env.set_parallelism(1)
             def function(value):
                 breakpoint()
                 return value * 2
