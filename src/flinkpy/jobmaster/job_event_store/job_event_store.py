@@ -23,6 +23,7 @@ import asyncio
 import logging
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -103,6 +104,8 @@ class EventLogWriter:
     The log is copied to a new file. A former JobMaster that was paused, and does not know its successor, has the old
     file open. `take_over` has renamed it before it was read. So either the successor has read what the former one
     wrote, or the former one finds that its file is not the log any more.
+
+    Thread: any; `close` waits for the end of `append`.
     """
 
     def __init__(self, path: Path, whole_bytes: int) -> None:
@@ -111,20 +114,26 @@ class EventLogWriter:
         write_durably(path, whole)
         remove_durably(former)
         self._path = path
+        self._lock = threading.Lock()
         self._file = path.open("r+b")
         self._file.seek(len(whole))
 
     def append(self, payloads: Iterable[bytes]) -> None:
         """Appends records. They are on disk when this returns. Do not append anything after an error.
 
+        Does nothing after `close`: the records are lost, as in a crash.
+
         Raises:
             LeadershipLostError: another JobMaster has taken over the log, perhaps without these records.
         """
-        for payload in payloads:
-            head = _HEAD.pack(len(payload), _checksum_of(len(payload)), zlib.crc32(payload))
-            self._file.write(head + payload)
-        self._sync()
-        self._check_is_current()
+        with self._lock:
+            if self._file.closed:
+                return
+            for payload in payloads:
+                head = _HEAD.pack(len(payload), _checksum_of(len(payload)), zlib.crc32(payload))
+                self._file.write(head + payload)
+            self._sync()
+            self._check_is_current()
 
     def _check_is_current(self) -> None:
         mine = os.fstat(self._file.fileno())
@@ -136,7 +145,9 @@ class EventLogWriter:
             raise LeadershipLostError(f"another JobMaster has taken over {self._path}")
 
     def close(self) -> None:
-        self._file.close()
+        """Closes the file. Idempotent."""
+        with self._lock:
+            self._file.close()
 
     def _sync(self) -> None:
         self._file.flush()
@@ -234,10 +245,10 @@ class JobEventStore:
         remove_durably(self._path)
 
     def close(self) -> None:
-        """Closes the file. Waiting events are lost, like in a crash. Idempotent."""
+        """Closes the file. Waiting events are lost, like in a crash. Blocks while events are written. Idempotent."""
         writer = self._writer
         self._writer = None
-        if writer is not None and not self._is_writing:
+        if writer is not None:
             writer.close()
 
     def _flush(self) -> None:
@@ -253,11 +264,11 @@ class JobEventStore:
         self._is_writing = True
         self._endpoint.run_blocking(
             lambda: writer.append(payloads),
-            lambda _, error: self._written(writer, len(payloads), error),
+            lambda _, error: self._written(len(payloads), error),
             "write job events",
         )
 
-    def _written(self, writer: EventLogWriter, num_events: int, error: BaseException | None) -> None:
+    def _written(self, num_events: int, error: BaseException | None) -> None:
         self._is_writing = False
         if error is None:
             self._num_stored += num_events
@@ -270,7 +281,5 @@ class JobEventStore:
             if not stored.done() and (self._has_failed or self._num_stored >= wanted):
                 stored.set_result(None)
         self._waiters = [(wanted, stored) for wanted, stored in self._waiters if not stored.done()]
-        if self._writer is None:  # closed in the meantime
-            writer.close()
-        elif error is None:
+        if self._writer is not None and error is None:
             self._flush()
