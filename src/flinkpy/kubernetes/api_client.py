@@ -8,8 +8,10 @@ Source: org.apache.flink.kubernetes.kubeclient.FlinkKubeClient.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from flinkpy.common.errors import ConfigurationError, KubernetesError
@@ -43,7 +45,9 @@ class KubernetesApi:
             ConfigurationError: kubernetes_asyncio is not installed, or nothing says where the API server is.
         """
         try:
-            from kubernetes_asyncio import client, config
+            # The import takes more than a second. A service answers its heartbeats meanwhile.
+            client = await asyncio.to_thread(import_module, "kubernetes_asyncio.client")
+            config = await asyncio.to_thread(import_module, "kubernetes_asyncio.config")
         except ImportError as error:
             raise ConfigurationError(
                 "clusters on Kubernetes need the package kubernetes_asyncio: pip install 'flinkpy[kubernetes]'"

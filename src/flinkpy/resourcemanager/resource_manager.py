@@ -190,7 +190,6 @@ class ResourceManager(RpcEndpoint):
         self._task_executors: dict[InstanceID, TaskExecutorConnection] = {}
         #: one for each job whose leader is connected
         self._job_masters: dict[JobID, JobMasterConnection] = {}
-        self._num_needed_workers = 0
         self._is_declaring = False
         #: Workers are started once those of an earlier ResourceManager are known.
         self._has_recovered = False
@@ -579,7 +578,7 @@ class ResourceManager(RpcEndpoint):
 
     def _declare_needed_workers(self, num_workers: int) -> None:
         """Starts workers after the delay. The last of several declarations within the delay counts."""
-        self._num_needed_workers = num_workers
+        self.workers.declare_needed(num_workers)
         if self._driver.can_start_workers and not self._is_declaring:
             self._is_declaring = True
             self.schedule(self._options.declare_needed_delay_ms, self._start_needed_workers)
@@ -587,13 +586,12 @@ class ResourceManager(RpcEndpoint):
     def _start_needed_workers(self) -> None:
         self._is_declaring = False
         if self._has_recovered:
-            self._run_worker_effects(self.workers.declare_needed(self._num_needed_workers, self._now_ms))
+            self._run_worker_effects(self.workers.start_needed(self._now_ms))
 
     async def _recover_workers(self) -> None:
         recovered = await self._driver.recover_workers()
-        self.workers.workers_recovered(recovered, self._now_ms)
-        for info in self.slot_manager.task_executors:
-            self.workers.worker_registered(info.resource_id)
+        registered = {info.resource_id for info in self.slot_manager.task_executors}
+        self.workers.workers_recovered(recovered, registered, self._now_ms)
         if recovered:
             logger.info("took over %d worker(s) of an earlier ResourceManager", len(recovered))
         self._has_recovered = True

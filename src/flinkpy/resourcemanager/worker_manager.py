@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 from flinkpy.common.ids import ResourceID
@@ -102,6 +102,7 @@ class WorkerManager:
         self._new_resource_id = new_resource_id
         self._workers: dict[ResourceID, _Worker] = {}
         self._failures = StartFailureRate(options.max_failure_rate_per_minute, options.retry_interval_ms)
+        self._num_declared = 0
         self._num_needed = 0
         self._is_retry_scheduled = False
 
@@ -118,15 +119,32 @@ class WorkerManager:
     def owns(self, resource_id: ResourceID) -> bool:
         return resource_id in self._workers
 
-    def declare_needed(self, num_workers: int, now_ms: int) -> list[WorkerEffect]:
-        """Sets how many workers are needed beside the registered ones. Pending workers count as part of them."""
-        self._num_needed = num_workers
+    def declare_needed(self, num_workers: int) -> None:
+        """Says how many workers are needed beside the registered ones. Pending workers count as part of them.
+
+        Nothing starts before `start_needed`. A worker that registers until then is one of the declared ones.
+        """
+        self._num_declared = num_workers
+
+    def start_needed(self, now_ms: int) -> list[WorkerEffect]:
+        """Starts what is missing of the workers declared last."""
+        self._num_needed = self._num_declared
         return self._start_missing(now_ms)
 
-    def workers_recovered(self, resource_ids: Iterable[ResourceID], now_ms: int) -> None:
-        """Takes over workers of an earlier ResourceManager. They have the time of new ones to register."""
+    def workers_recovered(
+        self, resource_ids: Iterable[ResourceID], registered: Container[ResourceID], now_ms: int
+    ) -> None:
+        """Takes over workers of an earlier ResourceManager. They have the time of new ones to register.
+
+        Args:
+            resource_ids: the workers.
+            registered: the TaskExecutors that registered while the workers were looked for. What was declared since
+                counts them as registered.
+            now_ms: the time.
+        """
         for resource_id in resource_ids:
-            self._workers.setdefault(resource_id, _Worker(WorkerState.STARTED, now_ms))
+            state = WorkerState.REGISTERED if resource_id in registered else WorkerState.STARTED
+            self._workers.setdefault(resource_id, _Worker(state, now_ms))
 
     def worker_started(self, resource_id: ResourceID) -> None:
         worker = self._workers.get(resource_id)
@@ -146,6 +164,7 @@ class WorkerManager:
             return
         worker.state = WorkerState.REGISTERED
         self._num_needed = max(0, self._num_needed - 1)
+        self._num_declared = max(0, self._num_declared - 1)
 
     def worker_exited(self, resource_id: ResourceID, now_ms: int) -> list[WorkerEffect]:
         """Handles the end of a worker process. An end before its registration is a start failure."""
