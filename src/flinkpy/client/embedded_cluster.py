@@ -34,6 +34,7 @@ from flinkpy.configuration import (
     client_options,
     core_options,
     jobmanager_options,
+    resource_manager_options,
     rest_options,
     security_options,
     taskmanager_options,
@@ -195,6 +196,8 @@ def service_properties(configuration: Configuration, slots_each: int) -> dict[st
         for key in option.keys:
             properties.pop(key, None)
     properties[taskmanager_options.NUM_TASK_SLOTS.key] = str(slots_each)
+    # All TaskExecutors of this cluster start together, so a job need not wait long to learn that none has enough.
+    properties.setdefault(resource_manager_options.STANDALONE_START_UP_TIME.key, "10 s")
     set_shared_output_defaults(properties)
     if not any(
         is_set(properties, option) for option in (rest_options.ENABLED, rest_options.PORT, rest_options.BIND_PORT)

@@ -31,6 +31,9 @@ _NOT_APPLICABLE = (
     "taskmanager.memory.",
 )
 
+#: Keys with a part that the user chooses and that flinkpy reads (`external_resources.py`).
+_READ_TEMPLATES = frozenset({"external-resource.<resource_name>.amount"})
+
 #: The keys that this process has already checked.
 _seen: set[str] = set()
 
@@ -75,7 +78,7 @@ def _is_without_effect(key: str) -> bool:
     if implemented is not None:
         return not implemented.has_effect
     option = find_option(key)
-    return option is not None and option.key in known_options()
+    return option is not None and option.key in known_options() and option.key not in _READ_TEMPLATES
 
 
 def _deprecation(key: str, configuration: AnyConfiguration) -> str | None:

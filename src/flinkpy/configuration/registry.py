@@ -24,6 +24,7 @@ OPTION_MODULES = (
     "scheduler_options",
     "resource_manager_options",
     "taskmanager_options",
+    "memory_options",
     "execution_options",
     "pipeline_options",
     "checkpointing_options",
@@ -106,8 +107,10 @@ def _templates() -> tuple[tuple[re.Pattern[str], ConfigOption[Any]], ...]:
     compiled = []
     for key, option in known_options().items():
         if "<" in key and "." in key:
-            pattern = re.sub(r"<[^>]+>", "\0", key)
-            compiled.append((re.compile(re.escape(pattern).replace("\0", r"[^.]+")), option))
+            # Parameters of external resources have names of their own, which may contain points.
+            pattern = re.sub(r"<[^>]+>", "\0", key.replace("<param>", "\1"))
+            pattern = re.escape(pattern).replace("\0", r"[^.]+").replace("\1", ".+")
+            compiled.append((re.compile(pattern), option))
     return tuple(compiled)
 
 

@@ -5,7 +5,16 @@ Source: org.apache.flink.configuration.ResourceManagerOptions.
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import duration_option, enum_option, float_option, int_option, string_option
+from flinkpy.configuration.options import (
+    ConfigOption,
+    OptionType,
+    duration_option,
+    enum_option,
+    float_option,
+    int_option,
+    memory_option,
+    string_option,
+)
 
 ADDRESS = string_option(
     "resourcemanager.rpc.address",
@@ -36,6 +45,34 @@ MAX_SLOT_NUM = int_option(
     2_147_483_647,
     "Maximum number of slots. No TaskExecutor is started beyond it.",
     minimum=0,
+)
+MIN_TOTAL_CPU: ConfigOption[float | None] = ConfigOption(
+    "slotmanager.min-total-resource.cpu",
+    OptionType.FLOAT,
+    None,
+    "CPU cores of the TaskExecutors that the driver keeps available, even without demand.",
+)
+MIN_TOTAL_MEMORY = memory_option(
+    "slotmanager.min-total-resource.memory",
+    None,
+    "Memory of the TaskExecutors that the driver keeps available, even without demand.",
+)
+MAX_TOTAL_CPU: ConfigOption[float | None] = ConfigOption(
+    "slotmanager.max-total-resource.cpu",
+    OptionType.FLOAT,
+    None,
+    "Maximum of CPU cores of all TaskExecutors. One that would exceed it is neither started nor registered.",
+)
+MAX_TOTAL_MEMORY = memory_option(
+    "slotmanager.max-total-resource.memory",
+    None,
+    "Maximum of memory of all TaskExecutors. One that would exceed it is neither started nor registered.",
+)
+STANDALONE_START_UP_TIME = duration_option(
+    "resourcemanager.standalone.start-up-time",
+    None,
+    "How long TaskExecutors may take to come, where the ResourceManager starts none itself, before jobs that need more "
+    "than there is fail. Default: `slot.request.timeout`.",
 )
 REDUNDANT_TASK_MANAGER_NUM = int_option(
     "slotmanager.redundant-taskmanager-num", 0, "Number of spare TaskExecutors, which speed up recovery.", minimum=0

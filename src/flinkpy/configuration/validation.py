@@ -7,7 +7,9 @@ from collections.abc import Callable
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import checkpointing_options as options
 from flinkpy.configuration import cluster_options, pipeline_options, resource_manager_options, taskmanager_options
+from flinkpy.configuration.external_resources import external_resources
 from flinkpy.configuration.options import AnyConfiguration, describe_bad_value, entries_of, read_option
+from flinkpy.configuration.task_executor_process_spec import process_spec
 
 
 def validate(configuration: AnyConfiguration) -> None:
@@ -72,6 +74,15 @@ def _minimum_is_not_above_maximum(configuration: AnyConfiguration) -> str | None
     return None
 
 
+def _memory_adds_up(configuration: AnyConfiguration) -> str | None:
+    try:
+        process_spec(configuration)
+        external_resources(configuration)
+    except ConfigurationError as error:
+        return error.message
+    return None
+
+
 def _max_parallelism_is_not_zero(configuration: AnyConfiguration) -> str | None:
     if read_option(configuration, pipeline_options.MAX_PARALLELISM) != 0:
         return None
@@ -127,6 +138,7 @@ def _inlined_state_is_small(configuration: AnyConfiguration) -> str | None:
 _RELATIONS: tuple[Callable[[AnyConfiguration], str | None], ...] = (
     _heartbeat_interval_is_below_timeout,
     _minimum_is_not_above_maximum,
+    _memory_adds_up,
     _max_parallelism_is_not_zero,
     _checkpoint_interval_is_sensible,
     _unaligned_checkpoints_are_exactly_once,

@@ -6,9 +6,12 @@ import socket
 from dataclasses import dataclass, field
 
 from flinkpy.common.addresses import LOOPBACK
-from flinkpy.configuration import read_option, taskmanager_options
+from flinkpy.common.resource_profile import ResourceProfile
+from flinkpy.configuration import jobmanager_options, read_option, taskmanager_options
 from flinkpy.configuration import resource_manager_options as options
 from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.configuration.task_executor_process_spec import process_spec, total_resource
+from flinkpy.resourcemanager.resource_limits import ResourceLimits
 from flinkpy.resourcemanager.slot_manager import SlotManagerOptions
 from flinkpy.resourcemanager.worker_manager import WorkerOptions
 from flinkpy.rpc.peer_connection import PeerOptions, read_peer_options
@@ -34,6 +37,14 @@ def resource_manager_options(configuration: AnyConfiguration) -> ResourceManager
     """Reads the options of a ResourceManager. Raises: ConfigurationError, which names the option."""
     bind_address = read_option(configuration, options.BIND_HOST) or LOOPBACK
     job_timeout_ms = read_option(configuration, options.JOB_TIMEOUT)
+    driver = read_option(configuration, options.DRIVER)
+    # Pods run on other hosts than this process, so only configured sizes tell what they have.
+    is_size_known = driver != "kubernetes" or process_spec(configuration) is not None
+    worker_total = total_resource(configuration) if is_size_known else ResourceProfile.ANY
+    num_slots = read_option(configuration, taskmanager_options.NUM_TASK_SLOTS)
+    start_up_time_ms = read_option(configuration, options.STANDALONE_START_UP_TIME)
+    if start_up_time_ms is None:
+        start_up_time_ms = read_option(configuration, jobmanager_options.SLOT_REQUEST_TIMEOUT)
     return ResourceManagerOptions(
         bind_address=bind_address,
         advertised_host=_advertised_host(configuration, bind_address),
@@ -41,9 +52,10 @@ def resource_manager_options(configuration: AnyConfiguration) -> ResourceManager
         **read_peer_options(configuration),
         job_timeout_ms=job_timeout_ms,
         declare_needed_delay_ms=read_option(configuration, options.DECLARE_NEEDED_RESOURCE_DELAY),
-        driver=read_option(configuration, options.DRIVER),
+        driver=driver,
+        start_up_time_ms=start_up_time_ms,
         slot_manager=SlotManagerOptions(
-            slots_per_worker=read_option(configuration, taskmanager_options.NUM_TASK_SLOTS),
+            slots_per_worker=num_slots,
             min_slots=read_option(configuration, options.MIN_SLOT_NUM),
             max_slots=read_option(configuration, options.MAX_SLOT_NUM),
             redundant_workers=read_option(configuration, options.REDUNDANT_TASK_MANAGER_NUM),
@@ -51,6 +63,15 @@ def resource_manager_options(configuration: AnyConfiguration) -> ResourceManager
             task_manager_timeout_ms=read_option(configuration, options.TASK_MANAGER_TIMEOUT),
             unknown_job_timeout_ms=job_timeout_ms,
             spread_out=read_option(configuration, taskmanager_options.LOAD_BALANCE_MODE) in ("SLOTS", "TASKS"),
+            worker_total=worker_total,
+            worker_slot=worker_total.divide(num_slots),
+            has_driver=driver != "standalone",
+            limits=ResourceLimits(
+                min_cpu_cores=read_option(configuration, options.MIN_TOTAL_CPU) or 0.0,
+                min_memory_bytes=read_option(configuration, options.MIN_TOTAL_MEMORY) or 0,
+                max_cpu_cores=read_option(configuration, options.MAX_TOTAL_CPU),
+                max_memory_bytes=read_option(configuration, options.MAX_TOTAL_MEMORY),
+            ),
         ),
         workers=WorkerOptions(
             max_failure_rate_per_minute=read_option(configuration, options.START_WORKER_MAX_FAILURE_RATE),

@@ -692,17 +692,23 @@ class SlotManager:
         return min(needed, room), list(refused.values())
 
     def _can_ever_serve(self, resources: ResourceProfile) -> bool:
-        if resources.is_unknown:
-            return True
-        totals = [self._options.worker_total] if self._options.has_driver else []
-        totals += [info.description.total for info in self.task_executors]
-        return any(total.all_fields_no_less_than(resources) for total in totals)
+        return resources.is_unknown or any(total.all_fields_no_less_than(resources) for total in self._known_totals())
+
+    def _known_totals(self) -> list[ResourceProfile]:
+        """Returns the resources of registered TaskExecutors, and those of a new worker.
+
+        If the size of new workers is not known, the registered ones tell it. Otherwise workers would be started without
+        end for a requirement that none of them meets.
+        """
+        totals = [info.description.total for info in self.task_executors]
+        worker = self._options.worker_total
+        if self._options.has_driver and not (worker.is_any and totals):
+            totals.append(worker)
+        return totals
 
     def _why_never(self, resources: ResourceProfile) -> str:
         """Returns by how much and of what the largest TaskExecutor falls short of the requirement."""
-        totals = [info.description.total for info in self.task_executors]
-        if self._options.has_driver:
-            totals.append(self._options.worker_total)
+        totals = self._known_totals()
         if not totals:
             return "there is no TaskExecutor"
         best = min(totals, key=lambda total: len(total.lacks_of(resources)))

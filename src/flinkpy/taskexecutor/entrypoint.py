@@ -23,6 +23,7 @@ from flinkpy.common.process import die_with_parent_if_asked
 from flinkpy.common.service_host import ServiceHost
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
+from flinkpy.configuration.task_executor_process_spec import with_derived_sizes
 from flinkpy.highavailability.services import create_high_availability_services
 from flinkpy.metrics.scope_formats import GroupKind
 from flinkpy.metrics.service_metrics import ServiceMetrics
@@ -68,6 +69,7 @@ async def run_taskexecutor(
     if not host.is_shared:
         die_with_parent_if_asked()
     options = task_executor_options(configuration)
+    configuration = with_derived_sizes(configuration)
     initialize_file_systems(configuration)
     if not host.is_shared:
         _prepare_process(options)
@@ -229,8 +231,8 @@ def network_options(configuration: Configuration) -> NetworkOptions:
     minimum = read_option(configuration, taskmanager_options.NETWORK_MEMORY_MIN)
     maximum = read_option(configuration, taskmanager_options.NETWORK_MEMORY_MAX)
     return NetworkOptions(
-        # Flink uses a fraction of the process's memory within these bounds. Our memory has no fixed size, so we use
-        # the minimum.
+        # If a total is configured, both are the derived size. Otherwise the memory has no fixed size, so it is the
+        # minimum.
         memory_bytes=min(minimum, maximum),
         segment_size_bytes=read_option(configuration, taskmanager_options.MEMORY_SEGMENT_SIZE),
         exclusive_buffers_per_channel=read_option(configuration, taskmanager_options.NETWORK_BUFFERS_PER_CHANNEL),

@@ -18,6 +18,7 @@ from flinkpy.configuration import (
     resource_manager_options,
     taskmanager_options,
 )
+from flinkpy.configuration.task_executor_process_spec import total_resource
 from flinkpy.highavailability.services import is_highly_available
 from flinkpy.rpc.peer_connection import PeerOptions, read_peer_options
 
@@ -70,6 +71,7 @@ def task_executor_options(configuration: Any) -> TaskExecutorOptions:
     return TaskExecutorOptions(
         resource_id=resource_id or make_resource_id(advertised),
         num_slots=read_option(configuration, taskmanager_options.NUM_TASK_SLOTS),
+        total_resource=total_resource(configuration),
         bind_address=bind_host,
         advertised_host=advertised,
         rpc_port=read_option(configuration, taskmanager_options.RPC_PORT),

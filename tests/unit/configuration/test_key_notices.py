@@ -59,7 +59,7 @@ def test_keys_without_effect_are_reported_once(caplog: pytest.LogCaptureFixture)
         ),
         (
             "these options have no effect, because flinkpy has no JVM and no separate Python worker processes: "
-            "python.fn-execution.bundle.size, taskmanager.memory.process.size"
+            "python.fn-execution.bundle.size"
         ),
     ]
 

@@ -135,6 +135,7 @@ def test_an_unused_key_of_flink_is_accepted_but_its_type_is_checked() -> None:
 
 def test_keys_with_a_part_chosen_by_the_user_are_known() -> None:
     validate({"external-resource.gpu.amount": "2", "flink.hadoop.x": "y", "pipeline.global-job-parameters.t": "1"})
+    validate({"external-resource.gpu.param.discovery-script.path": "/x.sh"})
     assert find_option("external-resource.gpu") is None
 
 

@@ -165,3 +165,13 @@ def test_the_minimum_of_memory_keeps_workers_without_demand() -> None:
     machine = Machine(slots_per_worker=2, worker_total=TOTAL, worker_slot=SLOT, limits=limits)
     machine.run(machine.check_requirements(0))
     assert machine.num_needed_workers == 3
+
+
+def test_workers_of_unknown_size_are_not_started_without_end() -> None:
+    machine = Machine(slots_per_worker=2)
+    need(machine, (ResourceProfile(64), 1))
+    assert machine.num_needed_workers == 1
+    register(machine)
+    (refusal,) = of_type(machine.run(machine.check_requirements(1)), NotifyNotEnoughResources)
+    assert isinstance(refusal, NotifyNotEnoughResources) and "lacks CPU cores: 60" in refusal.reason
+    assert machine.num_needed_workers == 0
