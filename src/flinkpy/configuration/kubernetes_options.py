@@ -9,6 +9,7 @@ from __future__ import annotations
 from flinkpy.configuration.options import (
     enum_option,
     float_option,
+    int_option,
     list_option,
     map_option,
     string_option,
@@ -41,6 +42,51 @@ CONTAINER_IMAGE_PULL_POLICY = enum_option(
 )
 CONTAINER_IMAGE_PULL_SECRETS = list_option(
     "kubernetes.container.image.pull-secrets", (), "Names of the secrets for the registry of the image."
+)
+JOB_MANAGER_SERVICE_ACCOUNT = string_option(
+    "kubernetes.jobmanager.service-account",
+    "default",
+    "Service account of the masters, whose ResourceManager creates pods.",
+    "kubernetes.service-account",
+)
+JOB_MANAGER_CPU = float_option("kubernetes.jobmanager.cpu.amount", 1.0, "CPUs that the masters request.")
+JOB_MANAGER_CPU_LIMIT_FACTOR = float_option(
+    "kubernetes.jobmanager.cpu.limit-factor",
+    1.0,
+    "CPU limit of the masters, as a multiple of what they request.",
+    minimum=1.0,
+)
+JOB_MANAGER_MEMORY_LIMIT_FACTOR = float_option(
+    "kubernetes.jobmanager.memory.limit-factor",
+    1.0,
+    "Memory limit of the masters, as a multiple of `jobmanager.memory.process.size`.",
+    minimum=1.0,
+)
+JOB_MANAGER_LABELS = map_option("kubernetes.jobmanager.labels", "Additional labels of the pods of masters.")
+JOB_MANAGER_ANNOTATIONS = map_option("kubernetes.jobmanager.annotations", "Annotations of the pods of masters.")
+JOB_MANAGER_NODE_SELECTOR = map_option(
+    "kubernetes.jobmanager.node-selector", "Labels that a node must have to run masters."
+)
+JOB_MANAGER_TOLERATIONS = list_option(
+    "kubernetes.jobmanager.tolerations",
+    (),
+    "Tolerations of the pods of masters, each as `key:key1,operator:Equal,value:value1,effect:NoSchedule`.",
+)
+JOB_MANAGER_ENTRYPOINT_ARGS = string_option(
+    "kubernetes.jobmanager.entrypoint.args", "", "Additional arguments of `flinkpy dispatcher`."
+)
+JOB_MANAGER_POD_TEMPLATE = string_option(
+    "kubernetes.pod-template-file.jobmanager",
+    None,
+    "YAML file with the pod that the pods of masters are made of. Its container `flink-main-container` becomes the "
+    "Dispatcher.",
+    "kubernetes.pod-template-file.default",
+)
+JOB_MANAGER_REPLICAS = int_option(
+    "kubernetes.jobmanager.replicas",
+    1,
+    "Number of pods of masters. More than one need high availability.",
+    minimum=1,
 )
 TASK_MANAGER_SERVICE_ACCOUNT = string_option(
     "kubernetes.taskmanager.service-account",

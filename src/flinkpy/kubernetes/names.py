@@ -59,6 +59,11 @@ def security_name(cluster_id: str) -> str:
     return f"flink-security-{cluster_id}"
 
 
+def client_security_name(cluster_id: str) -> str:
+    """Returns the name of the Secret with what a client needs: a token and certificates."""
+    return f"flink-client-security-{cluster_id}"
+
+
 def cluster_labels(cluster_id: str) -> dict[str, str]:
     """Returns the labels of all objects of a cluster."""
     return {LABEL_APP: cluster_id, LABEL_TYPE: LABEL_TYPE_NATIVE}
@@ -67,6 +72,11 @@ def cluster_labels(cluster_id: str) -> dict[str, str]:
 def task_manager_labels(cluster_id: str) -> dict[str, str]:
     """Returns the labels by which the TaskExecutor pods of a cluster are selected."""
     return {**cluster_labels(cluster_id), LABEL_COMPONENT: COMPONENT_TASK_MANAGER}
+
+
+def job_manager_labels(cluster_id: str) -> dict[str, str]:
+    """Returns the labels by which the pods of the masters are selected."""
+    return {**cluster_labels(cluster_id), LABEL_COMPONENT: COMPONENT_JOB_MANAGER}
 
 
 def selector(labels: dict[str, str]) -> str:

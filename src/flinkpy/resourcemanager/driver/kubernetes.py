@@ -26,8 +26,8 @@ from flinkpy.common.errors import KubernetesError
 from flinkpy.common.ids import ResourceID
 from flinkpy.kubernetes.api_client import KubernetesApi, is_conflict, is_expired
 from flinkpy.kubernetes.names import selector, task_manager_labels
-from flinkpy.kubernetes.task_manager_parameters import TaskManagerParameters, read_task_manager_parameters
-from flinkpy.kubernetes.task_manager_pod import pod_name, task_manager_pod
+from flinkpy.kubernetes.pod_parameters import PodParameters, read_task_manager_parameters
+from flinkpy.kubernetes.pods import pod_name, task_manager_pod
 from flinkpy.kubernetes.worker_pods import PodNews, WorkerDelayed, WorkerEnded, WorkerPods
 from flinkpy.resourcemanager.driver.resource_manager_driver import OnWorkerTerminated
 
@@ -50,7 +50,7 @@ class KubernetesResourceManagerDriver:
     def __init__(
         self,
         connect: Callable[[], Coroutine[Any, Any, KubernetesApi]],
-        parameters: TaskManagerParameters,
+        parameters: PodParameters,
     ) -> None:
         self._connect = connect
         self._parameters = parameters

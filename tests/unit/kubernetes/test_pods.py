@@ -7,8 +7,8 @@ import pytest
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.ids import ResourceID
-from flinkpy.kubernetes.task_manager_parameters import read_task_manager_parameters
-from flinkpy.kubernetes.task_manager_pod import task_manager_pod
+from flinkpy.kubernetes.pod_parameters import read_task_manager_parameters
+from flinkpy.kubernetes.pods import task_manager_pod
 
 MANDATORY = {"kubernetes.cluster-id": "demo", "kubernetes.container.image.ref": "registry.example.org/pipelines:7"}
 TEMPLATE = """

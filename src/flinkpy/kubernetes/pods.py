@@ -1,9 +1,10 @@
-"""The manifest of a TaskExecutor pod, made of the pod template and of the parameters of the cluster.
+"""The manifests of pods, made of the pod template and of the parameters of the cluster.
 
 What the template says is kept, except for what the configuration says otherwise: lists of Kubernetes (containers,
 volumes, variables, tolerations) are joined, and an element with a name replaces the one of that name.
 
-Source: org.apache.flink.kubernetes.kubeclient.factory.KubernetesTaskManagerFactory and the step decorators.
+Source: org.apache.flink.kubernetes.kubeclient.factory.KubernetesTaskManagerFactory, KubernetesJobManagerFactory and
+the step decorators.
 Differs: containers run as in the restricted pod security standard, unless the template has a security context.
 """
 
@@ -18,10 +19,11 @@ from flinkpy.kubernetes.names import (
     LABEL_RESOURCE_ID,
     MAIN_CONTAINER,
     configuration_name,
+    job_manager_labels,
     security_name,
     task_manager_labels,
 )
-from flinkpy.kubernetes.task_manager_parameters import Manifest, TaskManagerParameters
+from flinkpy.kubernetes.pod_parameters import Manifest, PodParameters
 
 #: Where the configuration of the cluster is mounted, and its secret and certificates.
 CONFIGURATION_DIRECTORY = "/etc/flinkpy"
@@ -29,12 +31,17 @@ SECURITY_DIRECTORY = "/etc/flinkpy/security"
 _CONFIGURATION_VOLUME, _SECURITY_VOLUME = "flink-config-volume", "flink-security-volume"
 #: The time for tasks to be canceled after the pod is told to end.
 _GRACE_S = 60
+#: The address of the pod, which Kubernetes puts into arguments.
+POD_IP = "$(POD_IP)"
+#: Masters are reached by the name of a service, so they do not advertise the address that they bind.
+ANY_ADDRESS = "0.0.0.0"
+_RESOURCES_OF_RESOURCE_MANAGER = {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
 _RESTRICTED_POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 _RESTRICTED_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 def task_manager_pod(
-    parameters: TaskManagerParameters,
+    parameters: PodParameters,
     resource_id: ResourceID,
     *,
     settings: Mapping[str, str],
@@ -47,23 +54,33 @@ def task_manager_pod(
             users with the right to read pods see them.
         owner: a reference to the object with which the pod ends; None: it stays until it is deleted.
     """
-    pod = copy.deepcopy(parameters.template)
-    pod |= {"apiVersion": "v1", "kind": "Pod"}
-    metadata = pod.setdefault("metadata", {})
-    metadata |= {"name": pod_name(parameters.cluster_id, resource_id), "namespace": parameters.namespace}
-    own_labels = {**task_manager_labels(parameters.cluster_id), LABEL_RESOURCE_ID: str(resource_id)}
-    metadata["labels"] = {**(metadata.get("labels") or {}), **parameters.labels, **own_labels}
-    if annotations := {**(metadata.get("annotations") or {}), **parameters.annotations}:
-        metadata["annotations"] = annotations
+    labels = {**task_manager_labels(parameters.cluster_id), LABEL_RESOURCE_ID: str(resource_id)}
+    arguments = [
+        "taskexecutor",
+        *_settings({**settings, "taskmanager.resource-id": str(resource_id)}),
+        *_settings({"taskmanager.bind-host": POD_IP, "taskmanager.host": POD_IP}),
+        *parameters.arguments,
+    ]
+    pod = _pod(parameters, labels, arguments)
+    pod["metadata"] |= {"name": pod_name(parameters.cluster_id, resource_id), "namespace": parameters.namespace}
     if owner is not None:
-        metadata["ownerReferences"] = [owner]
-    spec = pod.setdefault("spec", {})
-    _fill_spec(spec, parameters)
-    main = next((each for each in spec["containers"] if each["name"] == MAIN_CONTAINER), None)
-    if main is None:
-        main = {"name": MAIN_CONTAINER}
-        spec["containers"].insert(0, main)
-    _fill_main_container(main, parameters, {**settings, "taskmanager.resource-id": str(resource_id)})
+        pod["metadata"]["ownerReferences"] = [owner]
+    # A TaskExecutor that ended is replaced by another one, with another ResourceID.
+    pod["spec"]["restartPolicy"] = "Never"
+    pod["spec"].setdefault("automountServiceAccountToken", False)
+    return pod
+
+
+def job_manager_pod(parameters: PodParameters) -> Manifest:
+    """Returns the template of the pods that run the masters: a Dispatcher and a ResourceManager, a container each."""
+    bound = {"jobmanager.bind-host": ANY_ADDRESS, "resourcemanager.bind-host": ANY_ADDRESS}
+    arguments = ["dispatcher", *_settings(bound), *parameters.arguments]
+    pod = _pod(parameters, job_manager_labels(parameters.cluster_id), arguments)
+    containers = pod["spec"]["containers"]
+    main = next(each for each in containers if each["name"] == MAIN_CONTAINER)
+    manager = {**copy.deepcopy(main), "name": "resourcemanager", "args": ["resourcemanager", *_settings(bound)]}
+    manager["resources"] = _RESOURCES_OF_RESOURCE_MANAGER
+    containers.append(manager)
     return pod
 
 
@@ -72,11 +89,31 @@ def pod_name(cluster_id: str, resource_id: ResourceID) -> str:
     return f"{cluster_id}-taskmanager-{resource_id}"
 
 
-def _fill_spec(spec: Manifest, parameters: TaskManagerParameters) -> None:
-    # A TaskExecutor that ended is replaced by another one, with another ResourceID.
-    spec["restartPolicy"] = "Never"
+def _settings(entries: Mapping[str, str]) -> list[str]:
+    return [word for key in sorted(entries) for word in ("-D", f"{key}={entries[key]}")]
+
+
+def _pod(parameters: PodParameters, labels: Mapping[str, str], arguments: list[str]) -> Manifest:
+    """Returns the pod of the template with what the parameters say, and a main container with these arguments."""
+    pod = copy.deepcopy(parameters.template)
+    pod |= {"apiVersion": "v1", "kind": "Pod"}
+    metadata = pod.setdefault("metadata", {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **parameters.labels, **labels}
+    if annotations := {**(metadata.get("annotations") or {}), **parameters.annotations}:
+        metadata["annotations"] = annotations
+    spec = pod.setdefault("spec", {})
+    _fill_spec(spec, parameters)
+    main = next((each for each in spec["containers"] if each["name"] == MAIN_CONTAINER), None)
+    if main is None:
+        main = {"name": MAIN_CONTAINER}
+        spec["containers"].insert(0, main)
+    main["args"] = arguments
+    _fill_main_container(main, parameters)
+    return pod
+
+
+def _fill_spec(spec: Manifest, parameters: PodParameters) -> None:
     spec["serviceAccountName"] = parameters.service_account
-    spec.setdefault("automountServiceAccountToken", False)
     spec.setdefault("terminationGracePeriodSeconds", _GRACE_S)
     spec.setdefault("securityContext", copy.deepcopy(_RESTRICTED_POD))
     spec["containers"] = list(spec.get("containers") or [])
@@ -102,16 +139,10 @@ def _fill_spec(spec: Manifest, parameters: TaskManagerParameters) -> None:
     spec["volumes"] = _joined(spec.get("volumes"), volumes)
 
 
-def _fill_main_container(main: Manifest, parameters: TaskManagerParameters, settings: Mapping[str, str]) -> None:
+def _fill_main_container(main: Manifest, parameters: PodParameters) -> None:
     if parameters.image is not None:
         main["image"] = parameters.image
     main["imagePullPolicy"] = parameters.pull_policy
-    main["args"] = [
-        "taskexecutor",
-        *(word for key in sorted(settings) for word in ("-D", f"{key}={settings[key]}")),
-        *("-D", "taskmanager.bind-host=$(POD_IP)", "-D", "taskmanager.host=$(POD_IP)"),
-        *parameters.arguments,
-    ]
     main["env"] = _joined(
         [
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
@@ -139,7 +170,7 @@ def _fill_main_container(main: Manifest, parameters: TaskManagerParameters, sett
     main["volumeMounts"] = [*(main.get("volumeMounts") or []), *mounts]
 
 
-def _resources(of_template: Manifest, parameters: TaskManagerParameters) -> Manifest:
+def _resources(of_template: Manifest, parameters: PodParameters) -> Manifest:
     requests: dict[str, Any] = {**(of_template.get("requests") or {}), "cpu": f"{parameters.cpu:g}"}
     limits: dict[str, Any] = {**(of_template.get("limits") or {}), "cpu": f"{parameters.cpu_limit:g}"}
     if parameters.memory_bytes is not None:

@@ -1,6 +1,7 @@
-"""TaskManagerParameters: what the configuration says about TaskExecutor pods, read and checked once.
+"""PodParameters: what the configuration says about the pods of TaskExecutors or of masters, read and checked once.
 
-Source: org.apache.flink.kubernetes.kubeclient.parameters.KubernetesTaskManagerParameters.
+Source: org.apache.flink.kubernetes.kubeclient.parameters, KubernetesTaskManagerParameters and
+KubernetesJobManagerParameters.
 """
 
 from __future__ import annotations
@@ -21,9 +22,51 @@ from flinkpy.kubernetes.names import MAIN_CONTAINER, check_cluster_id
 Manifest = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _PodOptions:
+    """The options of the pods of one component."""
+
+    service_account: ConfigOption[str]
+    cpu: ConfigOption[float]
+    cpu_limit_factor: ConfigOption[float]
+    memory_limit_factor: ConfigOption[float]
+    labels: ConfigOption[dict[str, str]]
+    annotations: ConfigOption[dict[str, str]]
+    node_selector: ConfigOption[dict[str, str]]
+    tolerations: ConfigOption[tuple[str, ...]]
+    arguments: ConfigOption[str]
+    template: ConfigOption[str | None]
+
+
+_TASK_MANAGER = _PodOptions(
+    options.TASK_MANAGER_SERVICE_ACCOUNT,
+    options.TASK_MANAGER_CPU,
+    options.TASK_MANAGER_CPU_LIMIT_FACTOR,
+    options.TASK_MANAGER_MEMORY_LIMIT_FACTOR,
+    options.TASK_MANAGER_LABELS,
+    options.TASK_MANAGER_ANNOTATIONS,
+    options.TASK_MANAGER_NODE_SELECTOR,
+    options.TASK_MANAGER_TOLERATIONS,
+    options.TASK_MANAGER_ENTRYPOINT_ARGS,
+    options.TASK_MANAGER_POD_TEMPLATE,
+)
+_JOB_MANAGER = _PodOptions(
+    options.JOB_MANAGER_SERVICE_ACCOUNT,
+    options.JOB_MANAGER_CPU,
+    options.JOB_MANAGER_CPU_LIMIT_FACTOR,
+    options.JOB_MANAGER_MEMORY_LIMIT_FACTOR,
+    options.JOB_MANAGER_LABELS,
+    options.JOB_MANAGER_ANNOTATIONS,
+    options.JOB_MANAGER_NODE_SELECTOR,
+    options.JOB_MANAGER_TOLERATIONS,
+    options.JOB_MANAGER_ENTRYPOINT_ARGS,
+    options.JOB_MANAGER_POD_TEMPLATE,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskManagerParameters:
-    """The pods of the TaskExecutors of one cluster.
+class PodParameters:
+    """The pods of one component of one cluster.
 
     Attributes:
         cpu: the cores that a pod requests.
@@ -55,7 +98,7 @@ class TaskManagerParameters:
     template: Manifest
 
 
-def read_task_manager_parameters(configuration: AnyConfiguration, *, memory_bytes: int | None) -> TaskManagerParameters:
+def read_task_manager_parameters(configuration: AnyConfiguration, *, memory_bytes: int | None) -> PodParameters:
     """Reads the options of TaskExecutor pods, and the file of the pod template.
 
     Args:
@@ -67,8 +110,19 @@ def read_task_manager_parameters(configuration: AnyConfiguration, *, memory_byte
     cpu = read_option(configuration, options.TASK_MANAGER_CPU)
     if cpu <= 0:
         cpu = float(read_option(configuration, taskmanager_options.NUM_TASK_SLOTS))
-    memory_factor = read_option(configuration, options.TASK_MANAGER_MEMORY_LIMIT_FACTOR)
-    template = _read_template(configuration, options.TASK_MANAGER_POD_TEMPLATE)
+    return _read(configuration, _TASK_MANAGER, cpu, memory_bytes)
+
+
+def read_job_manager_parameters(configuration: AnyConfiguration, *, memory_bytes: int | None) -> PodParameters:
+    """Reads the options of the pods of masters, as `read_task_manager_parameters`."""
+    return _read(configuration, _JOB_MANAGER, read_option(configuration, options.JOB_MANAGER_CPU), memory_bytes)
+
+
+def _read(
+    configuration: AnyConfiguration, of_component: _PodOptions, cpu: float, memory_bytes: int | None
+) -> PodParameters:
+    memory_factor = read_option(configuration, of_component.memory_limit_factor)
+    template = _read_template(configuration, of_component.template)
     image = read_option(configuration, options.CONTAINER_IMAGE)
     if image is None and not _main_container(template).get("image"):
         raise ConfigurationError(
@@ -76,24 +130,25 @@ def read_task_manager_parameters(configuration: AnyConfiguration, *, memory_byte
             f"`{MAIN_CONTAINER}` in the pod template",
             details={"option": options.CONTAINER_IMAGE.key},
         )
-    return TaskManagerParameters(
+    return PodParameters(
         cluster_id=check_cluster_id(read_option(configuration, options.CLUSTER_ID)),
         namespace=read_option(configuration, options.NAMESPACE),
         image=image,
         pull_policy=read_option(configuration, options.CONTAINER_IMAGE_PULL_POLICY),
         pull_secrets=read_option(configuration, options.CONTAINER_IMAGE_PULL_SECRETS),
-        service_account=read_option(configuration, options.TASK_MANAGER_SERVICE_ACCOUNT),
+        service_account=read_option(configuration, of_component.service_account),
         cpu=cpu,
-        cpu_limit=cpu * read_option(configuration, options.TASK_MANAGER_CPU_LIMIT_FACTOR),
+        cpu_limit=cpu * read_option(configuration, of_component.cpu_limit_factor),
         memory_bytes=memory_bytes,
         memory_limit_bytes=None if memory_bytes is None else int(memory_bytes * memory_factor),
-        labels=read_option(configuration, options.TASK_MANAGER_LABELS),
-        annotations=read_option(configuration, options.TASK_MANAGER_ANNOTATIONS),
-        node_selector=read_option(configuration, options.TASK_MANAGER_NODE_SELECTOR),
+        labels=read_option(configuration, of_component.labels),
+        annotations=read_option(configuration, of_component.annotations),
+        node_selector=read_option(configuration, of_component.node_selector),
         tolerations=tuple(
-            _toleration(entry) for entry in _maps(configuration, options.TASK_MANAGER_TOLERATIONS, required=())
+            _toleration(entry, of_component.tolerations)
+            for entry in _maps(configuration, of_component.tolerations, required=())
         ),
-        arguments=tuple(shlex.split(read_option(configuration, options.TASK_MANAGER_ENTRYPOINT_ARGS))),
+        arguments=tuple(shlex.split(read_option(configuration, of_component.arguments))),
         secrets=read_option(configuration, options.SECRETS),
         environment_secrets={
             entry["env"]: (entry["secret"], entry["key"])
@@ -120,8 +175,7 @@ def _maps(
     return found
 
 
-def _toleration(entry: Mapping[str, str]) -> dict[str, Any]:
-    option = options.TASK_MANAGER_TOLERATIONS
+def _toleration(entry: Mapping[str, str], option: ConfigOption[Any]) -> dict[str, Any]:
     allowed = ("key", "operator", "value", "effect", "tolerationSeconds")
     shown = ",".join(f"{key}:{value}" for key, value in entry.items())
     if unknown := [key for key in entry if key not in allowed]:
