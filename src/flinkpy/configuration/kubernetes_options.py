@@ -9,7 +9,6 @@ from __future__ import annotations
 from flinkpy.configuration.options import (
     enum_option,
     float_option,
-    int_option,
     list_option,
     map_option,
     string_option,
@@ -81,12 +80,6 @@ JOB_MANAGER_POD_TEMPLATE = string_option(
     "YAML file with the pod that the pods of masters are made of. Its container `flink-main-container` becomes the "
     "Dispatcher.",
     "kubernetes.pod-template-file.default",
-)
-JOB_MANAGER_REPLICAS = int_option(
-    "kubernetes.jobmanager.replicas",
-    1,
-    "Number of pods of masters. More than one need high availability.",
-    minimum=1,
 )
 TASK_MANAGER_SERVICE_ACCOUNT = string_option(
     "kubernetes.taskmanager.service-account",

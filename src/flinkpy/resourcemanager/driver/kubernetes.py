@@ -24,6 +24,7 @@ from typing import Any
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import KubernetesError
 from flinkpy.common.ids import ResourceID
+from flinkpy.configuration.task_executor_process_spec import process_spec
 from flinkpy.kubernetes.api_client import KubernetesApi, is_conflict, is_expired
 from flinkpy.kubernetes.names import selector, task_manager_labels
 from flinkpy.kubernetes.pod_parameters import PodParameters, read_task_manager_parameters
@@ -211,7 +212,6 @@ async def _deployment(api: KubernetesApi, name: str) -> dict[str, Any] | None:
 
 def make_kubernetes_driver(configuration: Configuration) -> KubernetesResourceManagerDriver:
     """Returns the driver of the configured cluster. Raises: ConfigurationError."""
-    return KubernetesResourceManagerDriver(
-        lambda: KubernetesApi.connect(configuration),
-        read_task_manager_parameters(configuration, memory_bytes=None),
-    )
+    spec = process_spec(configuration)
+    parameters = read_task_manager_parameters(configuration, memory_bytes=None if spec is None else spec.total_process)
+    return KubernetesResourceManagerDriver(lambda: KubernetesApi.connect(configuration), parameters)
