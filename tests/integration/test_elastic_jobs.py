@@ -28,7 +28,7 @@ def wait_for_parallelism(run: Run, parallelism: int) -> None:
     run.wait_for_checkpoints()
 
 
-def test_a_job_grows_with_a_task_executor_and_shrinks_when_one_is_killed(
+def test_a_job_grows_and_shrinks_with_its_task_executors_and_as_its_user_says(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:
     cluster = start_cluster(1, properties={"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s"})
@@ -38,6 +38,14 @@ def test_a_job_grows_with_a_task_executor_and_shrinks_when_one_is_killed(
         cluster.add_task_executors(1)
         wait_for_parallelism(run, 2)
         assert run.num_restarts == 0, "a change of the parallelism is not a failure"
+        told = cluster.flinkpy("rescale", run.job_id, "1")
+        assert told.returncode == 0, told.stderr
+        wait_for_parallelism(run, 1)
+        refused = cluster.flinkpy("rescale", run.job_id, "200")
+        assert refused.returncode == 1 and "exceeds its maximum parallelism 128" in refused.stderr
+        assert cluster.flinkpy("rescale", run.job_id, "2").returncode == 0
+        wait_for_parallelism(run, 2)
+        assert run.num_restarts == 0
         cluster.kill("taskexecutor-1")
         wait_for_parallelism(run, 1)
         assert run.num_restarts >= 1

@@ -15,6 +15,7 @@ from test_job_scheduling import ClusterMachine
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.states import JobState
+from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.adaptive.adaptive_scheduler import AdaptiveScheduler
 from flinkpy.jobmaster.scheduler.adaptive.slot_sharing_slot_allocator import joined_bounds
 from flinkpy.jobmaster.scheduler.adaptive.states import AdaptiveSchedulerOptions
@@ -44,9 +45,7 @@ class AdaptiveClusterMachine(ClusterMachine):
             wanted.append(
                 job_pb2.VertexParallelismBounds(vertex_id=str(vertex_id), lower_bound=lower, upper_bound=upper)
             )
-        for effect in self.scheduler.update_requirements(wanted, self.now_ms):
-            self.do(effect)
-        self.scheduler.validate()
+        self.send(ev.ResourceRequirementsChanged(self.scheduler.checked_requirements(wanted)))
 
     @rule()
     def work_goes_on(self):

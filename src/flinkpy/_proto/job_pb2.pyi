@@ -138,6 +138,14 @@ class JobResourceRequirements(_message.Message):
     vertices: _containers.RepeatedCompositeFieldContainer[VertexParallelismBounds]
     def __init__(self, vertices: _Optional[_Iterable[_Union[VertexParallelismBounds, _Mapping]]] = ...) -> None: ...
 
+class ResourceRequirementsUpdate(_message.Message):
+    __slots__ = ("job_id", "requirements")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    requirements: JobResourceRequirements
+    def __init__(self, job_id: _Optional[str] = ..., requirements: _Optional[_Union[JobResourceRequirements, _Mapping]] = ...) -> None: ...
+
 class UserArtifact(_message.Message):
     __slots__ = ("name", "blob_key", "kind", "attributes")
     class AttributesEntry(_message.Message):
@@ -190,7 +198,7 @@ class JobGraph(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., is_cancel_requested: _Optional[bool] = ..., initial_client_heartbeat_timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., resource_requirements: _Optional[_Union[JobResourceRequirements, _Mapping]] = ...) -> None: ...
 
 class VertexDetails(_message.Message):
-    __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason", "spark_description", "state", "start_time_ms", "end_time_ms", "slot_sharing_group", "operators", "accumulators", "splits")
+    __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason", "spark_description", "state", "start_time_ms", "end_time_ms", "slot_sharing_group", "operators", "accumulators", "parallelism_lower_bound", "parallelism_upper_bound", "is_non_parallel", "splits")
     class TasksPerStateEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -213,6 +221,9 @@ class VertexDetails(_message.Message):
     SLOT_SHARING_GROUP_FIELD_NUMBER: _ClassVar[int]
     OPERATORS_FIELD_NUMBER: _ClassVar[int]
     ACCUMULATORS_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_UPPER_BOUND_FIELD_NUMBER: _ClassVar[int]
+    IS_NON_PARALLEL_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
@@ -229,8 +240,11 @@ class VertexDetails(_message.Message):
     slot_sharing_group: str
     operators: _containers.RepeatedCompositeFieldContainer[OperatorDetails]
     accumulators: _containers.RepeatedCompositeFieldContainer[AccumulatorResult]
+    parallelism_lower_bound: int
+    parallelism_upper_bound: int
+    is_non_parallel: bool
     splits: SplitProgress
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., parallelism_reason: _Optional[str] = ..., spark_description: _Optional[str] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., operators: _Optional[_Iterable[_Union[OperatorDetails, _Mapping]]] = ..., accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ..., splits: _Optional[_Union[SplitProgress, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., parallelism_reason: _Optional[str] = ..., spark_description: _Optional[str] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., operators: _Optional[_Iterable[_Union[OperatorDetails, _Mapping]]] = ..., accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ..., parallelism_lower_bound: _Optional[int] = ..., parallelism_upper_bound: _Optional[int] = ..., is_non_parallel: _Optional[bool] = ..., splits: _Optional[_Union[SplitProgress, _Mapping]] = ...) -> None: ...
 
 class SplitProgress(_message.Message):
     __slots__ = ("num_splits", "num_left")

@@ -31,6 +31,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "log-level": ("logs", "log_level", "Show or change log levels of running processes."),
     "metrics": ("jobs", "metrics", "Show the current metrics of a job."),
     "flamegraph": ("flamegraph", "flamegraph", "Sample what the Python code of a job is doing."),
+    "rescale": ("rescale", "rescale", "Change the parallelism of a running job."),
     "cancel": ("jobs", "cancel", "Cancel a job."),
     "stop": ("checkpoints", "stop", "Stop a job with a savepoint."),
     "savepoint": ("checkpoints", "savepoint", "Take a savepoint of a job, or delete a savepoint."),

@@ -11,7 +11,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2, thread_samples_pb2
@@ -326,6 +326,23 @@ class ClusterClient:
             timeout_s: time limit for the answer; None means the client's timeout.
         """
         self._call("cancel_job", _id(job_id), timeout_s=self._timeout_s if timeout_s is None else timeout_s)
+
+    def update_resource_requirements(
+        self, job_id: str, vertices: Iterable[job_pb2.VertexParallelismBounds], timeout_s: float | None = None
+    ) -> None:
+        """Sets the parallelism that the vertices of a running job may have. Each of its vertices must be named.
+
+        Args:
+            job_id: id of the job, which must have the scheduler Adaptive.
+            vertices: the bounds for each vertex.
+            timeout_s: time limit for the answer; None means the client's timeout.
+
+        Raises: JobNotFoundError, InvalidResourceRequirementsError, UnsupportedOperationError.
+        """
+        requirements = job_pb2.JobResourceRequirements(vertices=vertices)
+        request = job_pb2.ResourceRequirementsUpdate(job_id=job_id, requirements=requirements)
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        self._call("update_resource_requirements", request, timeout_s=limit_s)
 
     def report_heartbeat(self, job_id: str, timeout_ms: int) -> None:
         """Reports that the client of the job is alive. The next report is due within `timeout_ms`.

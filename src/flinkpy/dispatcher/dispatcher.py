@@ -14,6 +14,7 @@ machine.
 | RequestMetrics, RequestJobMasterThreads    | JobNotFoundError   | JobNotFoundError       | the same answer           |
 | RequestThreadSamples                       | JobNotFoundError   | JobNotFoundError       | sampled again             |
 | CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | passed on again           |
+| UpdateResourceRequirements                 | JobNotFoundError   | JobNotFoundError       | stored again              |
 | ReportJobClientHeartbeat                   | JobNotFoundError   | JobNotFoundError       | acknowledged, no effect   |
 | TriggerCheckpoint, -Savepoint, Stop...     | JobNotFoundError   | JobNotFoundError (2)   | the same answer           |
 | NotifyJobMasterStarted, -Status            | StaleFencingToken  | acknowledged           | acknowledged, no effect   |
@@ -78,7 +79,8 @@ from flinkpy.dispatcher.job_operations import JobOperations
 from flinkpy.dispatcher.log_inquiries import LogInquiries
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.dispatcher.parallelism_overrides import apply_parallelism_overrides
-from flinkpy.dispatcher.running_jobs import JobStatusWatchers, RunningJob, RunningJobs, not_stored
+from flinkpy.dispatcher.running_jobs import JobStatusWatchers, RunningJob, RunningJobs
+from flinkpy.dispatcher.stored_job_graphs import not_stored
 from flinkpy.dispatcher.submission_trace import trace_submission
 from flinkpy.graph.validation import validate_job_graph
 from flinkpy.logs.answers import log_records, own_log
@@ -362,8 +364,32 @@ class Dispatcher(RpcEndpoint):
             return ACK
         logger.info("canceling job %s", job_id)
         self.jobs.cancel(job)
-        await self.jobs.cancellations.keep(job.runner, job.ended)
+        await self.jobs.stored_graphs.keep_cancellation(job.runner, job.ended)
         return ACK
+
+    @unfenced
+    async def update_resource_requirements(
+        self, request: job_pb2.ResourceRequirementsUpdate, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        """Sets the parallelism that the vertices of a job may have. Answers when it is stored. May be repeated.
+
+        Raises: JobNotFoundError, also if the job has ended; InvalidResourceRequirementsError;
+            UnsupportedOperationError if the job has another scheduler; NotLeaderError, ExternalError.
+        """
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        while True:
+            gateway = await self.jobs.leader_of(job_id)
+            job = self.jobs.find(job_id)
+            if job is None:
+                raise job_not_found(job_id)
+            asked = job.runner.job_master_id
+            await gateway.update_resource_requirements(request, timeout_s=self._options.rpc_timeout_s)
+            logger.info("the resource requirements of job %s have changed", job_id)
+            await self.jobs.stored_graphs.keep_requirements(job.runner, request.requirements)
+            # Another JobMaster may have started with the former requirements meanwhile.
+            if job.runner.job_master_id == asked:
+                return ACK
 
     @unfenced
     def report_job_client_heartbeat(

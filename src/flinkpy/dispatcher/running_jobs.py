@@ -18,11 +18,9 @@ from flinkpy._proto import common_pb2, job_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.errors import (
     ConfigurationError,
-    ExternalError,
     FlinkError,
     JobNotFoundError,
     LeadershipLostError,
-    NotLeaderError,
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
@@ -40,7 +38,7 @@ from flinkpy.dispatcher.job_clients import JobClients
 from flinkpy.dispatcher.job_manager_runner import JobManagerRunner, RecoveryPolicy, RunnerState
 from flinkpy.dispatcher.job_master_sessions import JobMasterSessions
 from flinkpy.dispatcher.options import DispatcherOptions
-from flinkpy.highavailability.job_stores import JobGraphStore
+from flinkpy.dispatcher.stored_job_graphs import StoredJobGraphs
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.peer_connection import PeerConnection, PeerOptions, Peers
 
@@ -151,67 +149,6 @@ class JobMasterConnection(PeerConnection):
         self._when_lost(reason)
 
 
-def not_stored(what: str, error: BaseException) -> FlinkError:
-    """Returns the error for a client whose request could not be stored.
-
-    If another Dispatcher leads by now, it tells the client to look for the leader.
-    """
-    if isinstance(error, LeadershipLostError):
-        return NotLeaderError(f"{what} was not stored: {error}")
-    return ExternalError(f"{what} could not be stored: {error}")
-
-
-class JobCancellations:
-    """Stores cancellations with the graphs of the jobs, before clients are told that a job will be canceled.
-
-    So a job is canceled even if its JobMaster and this Dispatcher die before: the next Dispatcher finds the request
-    with the graph and passes it on to the JobMaster that leads the job then.
-
-    Thread: the Dispatcher's loop; graphs are written on I/O threads.
-    """
-
-    def __init__(self, endpoint: RpcEndpoint, job_graphs: JobGraphStore) -> None:
-        self._endpoint = endpoint
-        self._job_graphs = job_graphs
-        #: the cancellations of unfinished jobs that are stored or being stored
-        self._kept: dict[JobID, asyncio.Future[None]] = {}
-
-    async def keep(self, runner: JobManagerRunner, ended: asyncio.Future[Any]) -> None:
-        """Stores the cancellation, and returns when it is stored. Raises: NotLeaderError, ExternalError."""
-        if runner.is_over:
-            await asyncio.shield(ended)  # when its result is stored
-        elif not runner.job_graph.is_cancel_requested:  # by a former Dispatcher
-            await asyncio.shield(self._kept.get(runner.job_id) or self._begin(runner.job_graph))
-
-    def after(self, job_id: JobID, action: Callable[[], None]) -> None:
-        """Runs `action` when the cancellation is not being written: a late write would restore a removed graph."""
-        kept = self._kept.pop(job_id, None)
-        if kept is None or kept.done():
-            action()
-        else:
-            kept.add_done_callback(lambda _: self._endpoint.run_in_main_thread(action))
-
-    def _begin(self, job_graph: job_pb2.JobGraph) -> asyncio.Future[None]:
-        job_id = JobID(job_graph.job_id)
-        marked = job_pb2.JobGraph()
-        marked.CopyFrom(job_graph)
-        marked.is_cancel_requested = True
-        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._kept[job_id] = kept
-
-        def written(_: None, error: BaseException | None) -> None:
-            if error is None:
-                kept.set_result(None)
-                return
-            if self._kept.get(job_id) is kept:
-                del self._kept[job_id]  # the next request tries again
-            kept.set_exception(not_stored(f"the cancellation of job {job_id}", error))
-            kept.exception()  # mark it as retrieved: its caller may have gone
-
-        self._endpoint.run_blocking(lambda: self._job_graphs.put(marked), written, f"keep cancellation of {job_id}")
-        return kept
-
-
 class RunningJobs:
     """Owns a RunningJob for each job, from its submission until its terminal status is published.
 
@@ -256,7 +193,7 @@ class RunningJobs:
                 gateway=services.gateways.gateway,
                 on_failed=self._adoption_failed,
             )
-        self.cancellations = JobCancellations(endpoint, services.job_graphs)
+        self.stored_graphs = StoredJobGraphs(endpoint, services.job_graphs)
         self._jobs: dict[JobID, RunningJob] = {}
         #: the connections to the JobMasters that run
         self._job_masters: dict[JobID, JobMasterConnection] = {}
@@ -340,7 +277,7 @@ class RunningJobs:
         )
         self.cancel(job)
         self._endpoint.run_async(
-            self.cancellations.keep(job.runner, job.ended), None, f"keep the cancellation of {job_id}"
+            self.stored_graphs.keep_cancellation(job.runner, job.ended), None, f"keep the cancellation of {job_id}"
         )
 
     def job_master_started(self, job: RunningJob, request: pb.JobMasterStarted) -> None:
@@ -555,7 +492,7 @@ class RunningJobs:
                     self._stop_waiting(job)
                     self._disconnect(job_id)
                     store = partial(self._start_storing, job, effect.terminated)
-                    self.cancellations.after(job_id, store)
+                    self.stored_graphs.after(job_id, store)
                 case wanted.PublishStatus():
                     logger.info("job %s is %s", job_id, effect.status.name)
                     job.watchers.publish(effect.status)

@@ -16,6 +16,7 @@ from flinkpy.jobmaster.executiongraph.execution import Execution, IOMetrics
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.failover.execution_failure_handler import ExceptionHistoryEntry
+from flinkpy.jobmaster.scheduler.adaptive.job_resource_requirements import ParallelismBounds
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 from flinkpy.rpc.error_codec import error_to_proto
 
@@ -66,7 +67,10 @@ def job_details(
         start_time_ms=graph.start_time_ms,
         end_time_ms=graph.end_time_ms,
         status_timestamps={state.name: at for state, at in graph.status_timestamps.items()},
-        vertices=[_vertex_details(vertex, parts, splits.get(vertex.id)) for vertex in graph.job_vertices.values()],
+        vertices=[
+            _vertex_details(vertex, parts, splits.get(vertex.id), scheduler.requirements.get(vertex.id))
+            for vertex in graph.job_vertices.values()
+        ],
         exception_history=[_exception(entry) for entry in scheduler.exception_history.entries],
         is_exception_history_truncated=scheduler.exception_history.is_truncated,
         num_restarts=scheduler.num_restarts,
@@ -108,7 +112,7 @@ def _exception(entry: ExceptionHistoryEntry) -> job_pb2.ExceptionHistoryEntry:
 
 
 def _vertex_details(
-    vertex: ExecutionJobVertex, parts: DetailParts, splits: tuple[int, int] | None
+    vertex: ExecutionJobVertex, parts: DetailParts, splits: tuple[int, int] | None, bounds: ParallelismBounds | None
 ) -> job_pb2.VertexDetails:
     total = IOMetrics()
     for task_vertex in vertex.task_vertices:
@@ -129,7 +133,10 @@ def _vertex_details(
         end_time_ms=end_ms,
         slot_sharing_group=vertex.slot_sharing_group,
         operators=_operators(vertex),
+        is_non_parallel=vertex.job_vertex.is_non_parallel,
     )
+    if bounds is not None:
+        details.parallelism_lower_bound, details.parallelism_upper_bound = bounds.lower, bounds.upper
     if splits is not None:
         details.splits.num_splits, details.splits.num_left = splits
     if parts.has_subtasks_of(str(vertex.id)):

@@ -447,6 +447,16 @@ class JobMaster(RpcEndpoint):
         self.validate_runs_in_main_thread()
         self.handle(ev.CancelJob())
 
+    def update_resource_requirements(self, requirements: job_pb2.JobResourceRequirements) -> None:
+        """Sets the parallelism that the vertices may have.
+
+        Raises: InvalidResourceRequirementsError; UnsupportedOperationError if the scheduler cannot change it.
+        """
+        self.validate_runs_in_main_thread()
+        if self.state is JobState.INITIALIZING:
+            raise RpcUnavailableError(f"the JobMaster of job {self.job_id} is still loading the job")
+        self.handle(ev.ResourceRequirementsChanged(self.scheduler.checked_requirements(requirements.vertices)))
+
     def details(self, parts: DetailParts = EVERYTHING) -> job_pb2.JobDetails:
         pool = self.scheduler.slot_pool
         num_slots_required = self.scheduler.num_slots_required

@@ -16,6 +16,7 @@ fails with StaleFencingTokenError, like a call with the id of another JobMaster.
 | HeartbeatFromTaskManager       | registered = false             | no effect                                     |
 | DisconnectTaskManager          | acknowledged, no effect        | acknowledged, no effect                       |
 | Cancel                         | -                              | acknowledged, no effect                       |
+| UpdateResourceRequirements     | -                              | acknowledged, no effect                       |
 | AcknowledgeCheckpoint, ...     | dropped; unknown state is      | dropped; state of an aborted checkpoint is    |
 | DeclineCheckpoint              | deleted                        | deleted                                       |
 | TriggerSavepoint, ...          | -                              | the same `trigger_id`: the same answer        |
@@ -158,6 +159,12 @@ class JobMasterServicer:
 
     def cancel(self, request: dispatcher_pb2.JobIdMessage, context: CallContext) -> common_pb2.Acknowledge:
         self._job(request.job_id).cancel()
+        return ACKNOWLEDGE
+
+    def update_resource_requirements(
+        self, request: job_pb2.ResourceRequirementsUpdate, context: CallContext
+    ) -> common_pb2.Acknowledge:
+        self._job(request.job_id).update_resource_requirements(request.requirements)
         return ACKNOWLEDGE
 
     def deliver_coordination_request(

@@ -49,6 +49,7 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
         "flinkpy.Dispatcher": (
             "SubmitJob",
             "CancelJob",
+            "UpdateResourceRequirements",
             "ReportJobClientHeartbeat",
             "ShutDownCluster",
             "SendCoordinationRequest",

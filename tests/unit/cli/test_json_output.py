@@ -12,7 +12,7 @@ import click
 import pytest
 
 from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2
-from flinkpy.cli import checkpoints, cluster, dashboard, jobs, logs, main
+from flinkpy.cli import checkpoints, cluster, dashboard, jobs, logs, main, rescale
 from flinkpy.cli.run_directory import RecordedCluster, RecordedProcess
 from flinkpy.cli.top import collector
 from flinkpy.cli.top import command as top
@@ -126,6 +126,9 @@ class FakeClient:
         answer.processes.add(source="dispatcher").levels.add(level="DEBUG", is_changed=True)
         return answer
 
+    def update_resource_requirements(self, job_id, vertices):
+        pass
+
     def cancel_job(self, job_id: str) -> None:
         return
 
@@ -161,7 +164,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     )
     monkeypatch.setattr(top, "RATE_WAIT_S", 0)
     monkeypatch.setattr(collector, "RestCaller", FakeRest)
-    for module in (jobs, checkpoints, dashboard, logs, top):
+    for module in (jobs, checkpoints, dashboard, logs, rescale, top):
         monkeypatch.setattr(module, "connect", lambda configuration, address: FakeClient())
     monkeypatch.setattr(dashboard, "_ticket", lambda *_: "/dashboard/login?ticket=x")
     monkeypatch.setattr(health_check, "check_health", lambda *_, **__: health_check.Health.STANDING_BY)
@@ -181,6 +184,7 @@ CALLS: dict[str, tuple[list[str], int]] = {
     "logs": ([JOB], 0),
     "log-level": (["my.module", "DEBUG"], 0),
     "cancel": ([JOB], 0),
+    "rescale": ([JOB, "2"], 0),
     "stop": ([JOB], 1),
     "savepoint": ([JOB], 0),
     "checkpoint": ([JOB], 0),

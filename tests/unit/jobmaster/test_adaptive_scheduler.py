@@ -53,8 +53,7 @@ def bounds(**wanted):
 
 
 def require(cluster, **wanted):
-    cluster.effects += cluster.scheduler.update_requirements(bounds(**wanted), cluster.now_ms)
-    cluster.scheduler.validate()
+    cluster.send(ev.ResourceRequirementsChanged(cluster.scheduler.checked_requirements(bounds(**wanted))))
 
 
 # -- the start

@@ -13,9 +13,11 @@ from rest_harness import NOW_MS, RestHarness, TestingServices
 from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2
 from flinkpy.common.errors import (
     CheckpointError,
+    InvalidResourceRequirementsError,
     JobNotFoundError,
     JobTerminatedWithoutCancellationError,
     RpcTimeoutError,
+    UnsupportedOperationError,
 )
 from flinkpy.common.states import ExecutionState as E
 from flinkpy.rest import inquiries as inquiries_module
@@ -193,6 +195,10 @@ class FakeDispatcher:
     async def request_job_master_threads(self, request: Any, timeout_s: float | None = None) -> Any:
         self._asked("request_job_master_threads", request)
         return job_pb2.JobMasterThreads(threads=[job_pb2.JobMasterThreads.Thread(name="MainThread", stack="File x")])
+
+    async def update_resource_requirements(self, request: Any, timeout_s: float | None = None) -> Any:
+        self._asked("update_resource_requirements", request)
+        return common_pb2.Acknowledge()
 
     async def request_job_status(self, request: Any, timeout_s: float | None = None) -> Any:
         self._asked("request_job_status", request)
@@ -735,14 +741,26 @@ def test_heartbeats_and_requests_of_a_client_reach_the_job(jobs: Jobs) -> None:
 
 def test_rescaling_is_refused_in_words(jobs: Jobs) -> None:
     answer = jobs.call("PATCH", f"/jobs/{JOB}/rescaling?parallelism=4")
-    assert answer.status_code == 409 and "Stop it with a savepoint" in answer.json()["errors"][0]
+    assert answer.status_code == 409 and "stop it with a savepoint" in answer.json()["errors"][0]
     assert jobs.get(f"/rescaling/{TRIGGER}", 404)["errors"]
     bounds = {"parallelism": {"lowerBound": 2, "upperBound": 2}}
     assert jobs.get("/resource-requirements")[SOURCE] == bounds
+    jobs.dispatcher.failure = UnsupportedOperationError("not adaptive")
     answer = jobs.call("PUT", f"/jobs/{JOB}/resource-requirements", json={SOURCE: bounds})
-    assert answer.status_code == 409
+    assert (answer.status_code, answer.json()) == (409, {"errors": ["not adaptive"]})
+    jobs.dispatcher.failure = None
     for part in ("config", "history", "overview", "summary", f"details/{TRIGGER}"):
         assert jobs.get(f"/rescales/{part}", 404)["errors"] == ["AdaptiveScheduler is not enabled for this job"]
+
+
+def test_resource_requirements_are_passed_on_and_shown(jobs: Jobs) -> None:
+    bounds = {SOURCE: {"parallelism": {"lowerBound": 1, "upperBound": 4}}}
+    assert jobs.call("PUT", f"/jobs/{JOB}/resource-requirements", json=bounds).status_code == 200
+    (wanted,) = jobs.dispatcher.last("update_resource_requirements").requirements.vertices
+    assert (wanted.vertex_id, wanted.lower_bound, wanted.upper_bound) == (SOURCE, 1, 4)
+    jobs.dispatcher.failure = InvalidResourceRequirementsError("exceeds its maximum parallelism 2")
+    answer = jobs.call("PUT", f"/jobs/{JOB}/resource-requirements", json=bounds)
+    assert (answer.status_code, answer.json()["errors"]) == (400, ["exceeds its maximum parallelism 2"])
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
     SlotAllocationError,
     TaskSubmissionError,
+    UnsupportedOperationError,
 )
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResultPartitionID
 from flinkpy.common.python_environment import environment_profile
@@ -64,6 +65,7 @@ from flinkpy.jobmaster.job_event_store.restored_tasks import restore_finished_ta
 from flinkpy.jobmaster.partition_tracker import JobMasterPartitionTracker
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
+from flinkpy.jobmaster.scheduler.adaptive.job_resource_requirements import JobResourceRequirements
 from flinkpy.jobmaster.scheduler.adaptive.states import AdaptiveSchedulerOptions
 from flinkpy.jobmaster.scheduler.adaptive_parallelism import (
     AdaptiveParallelism,
@@ -270,6 +272,22 @@ class DefaultScheduler:
         """Returns the current execution of the vertex if it can receive operator events, otherwise None."""
         execution = self.graph.vertex(vertex_id).current
         return execution if execution.is_reachable else None
+
+    @property
+    def requirements(self) -> JobResourceRequirements:
+        """The parallelism that vertices may have. Empty: it is fixed."""
+        return {}
+
+    def checked_requirements(self, wanted: Iterable[job_pb2.VertexParallelismBounds]) -> JobResourceRequirements:
+        """Returns the requirements that a user wants.
+
+        Raises: InvalidResourceRequirementsError; UnsupportedOperationError if this scheduler has a fixed parallelism.
+        """
+        raise UnsupportedOperationError(
+            f"Job {self.graph.job_id} cannot be rescaled while it runs: that needs `jobmanager.scheduler: Adaptive` "
+            "and a job without stages. Stop it with a savepoint (POST /jobs/:jobid/stop) and start it from the "
+            "savepoint with another parallelism."
+        )
 
     def validate(self) -> None:
         """Asserts all invariants of this machine and its parts."""

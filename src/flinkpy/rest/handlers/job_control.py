@@ -6,8 +6,12 @@ import base64
 import binascii
 from http import HTTPStatus
 
-from flinkpy._proto import dispatcher_pb2
-from flinkpy.common.errors import JobTerminatedWithoutCancellationError
+from flinkpy._proto import dispatcher_pb2, job_pb2
+from flinkpy.common.errors import (
+    InvalidResourceRequirementsError,
+    JobTerminatedWithoutCancellationError,
+    UnsupportedOperationError,
+)
 from flinkpy.rest.errors import RestError, bad_request, not_found
 from flinkpy.rest.handlers.job_inquiries import job_of
 from flinkpy.rest.messages.asynchronous import TriggerResponse
@@ -100,7 +104,7 @@ async def coordination_request(call: RestCall) -> ClientCoordinationResponseBody
 @operation(
     "PATCH",
     "/jobs/:jobid/rescaling",
-    "Triggers the rescaling of a job. A job cannot be rescaled while it runs yet: the answer is 409.",
+    "Triggers the rescaling of a job. Use `PUT /jobs/:jobid/resource-requirements` instead: the answer is 409.",
     response=TriggerResponse,
     query=(QueryParameter("parallelism", "The parallelism to rescale the job to.", POSITIVE_INTEGER),),
 )
@@ -112,7 +116,8 @@ async def rescale_job(call: RestCall) -> None:
 def _not_elastic(call: RestCall) -> RestError:
     return RestError(
         HTTPStatus.CONFLICT,
-        f"Job {call.job_id} cannot be rescaled while it runs. Stop it with a savepoint (POST /jobs/:jobid/stop) and "
+        f"Job {call.job_id} cannot be rescaled by this operation. With `jobmanager.scheduler: Adaptive`, use "
+        "PUT /jobs/:jobid/resource-requirements. Otherwise stop it with a savepoint (POST /jobs/:jobid/stop) and "
         "start it from the savepoint with another parallelism.",
     )
 
@@ -131,14 +136,17 @@ async def rescaling_status(call: RestCall) -> None:
 @operation(
     "GET",
     "/jobs/:jobid/resource-requirements",
-    "Request details on the job's resource requirements. The parallelism of each vertex is fixed.",
+    "Request details on the job's resource requirements. Without the scheduler Adaptive the parallelism is fixed.",
     response=JobResourceRequirementsBody,
 )
 async def resource_requirements(call: RestCall) -> dict[str, VertexResourceRequirements]:
     details = await job_of(call)
     return {
         vertex.id: VertexResourceRequirements(
-            parallelism=ParallelismBounds(lower_bound=vertex.parallelism, upper_bound=vertex.parallelism)
+            parallelism=ParallelismBounds(
+                lower_bound=vertex.parallelism_lower_bound or vertex.parallelism,
+                upper_bound=vertex.parallelism_upper_bound or vertex.parallelism,
+            )
         )
         for vertex in details.vertices
     }
@@ -147,12 +155,28 @@ async def resource_requirements(call: RestCall) -> dict[str, VertexResourceRequi
 @operation(
     "PUT",
     "/jobs/:jobid/resource-requirements",
-    "Request to update job's resource requirements. A job cannot be rescaled while it runs yet: the answer is 409.",
+    "Request to update job's resource requirements. The answer is 409 for a job without the scheduler Adaptive.",
     request=JobResourceRequirementsBody,
 )
 async def update_resource_requirements(call: RestCall) -> None:
-    await job_of(call)
-    raise _not_elastic(call)
+    if not call.context.options.may_rescale:
+        raise RestError(HTTPStatus.FORBIDDEN, "Jobs cannot be rescaled here: web.rescale.enable is false.")
+    wanted = [
+        job_pb2.VertexParallelismBounds(
+            vertex_id=vertex_id,
+            lower_bound=one.parallelism.lower_bound,
+            upper_bound=one.parallelism.upper_bound,
+        )
+        for vertex_id, one in call.body.items()
+    ]
+    requirements = job_pb2.JobResourceRequirements(vertices=wanted)
+    update = job_pb2.ResourceRequirementsUpdate(job_id=call.job_id, requirements=requirements)
+    try:
+        await call.dispatcher.update_resource_requirements(update)
+    except UnsupportedOperationError as error:
+        raise RestError(HTTPStatus.CONFLICT, str(error)) from None
+    except InvalidResourceRequirementsError as error:
+        raise bad_request(str(error)) from None
 
 
 async def _no_rescales(call: RestCall) -> None:

@@ -31,7 +31,6 @@ from flinkpy.jobmaster.scheduler.adaptive.job_resource_requirements import (
     JobResourceRequirements,
     checked_requirements,
     initial_requirements,
-    requirements_to_proto,
 )
 from flinkpy.jobmaster.scheduler.adaptive.slot_sharing_slot_allocator import (
     SlotSharingSlotAllocator,
@@ -140,18 +139,8 @@ class AdaptiveScheduler(DefaultScheduler):
 
     # Requirements
 
-    def update_requirements(
-        self, wanted: Iterable[job_pb2.VertexParallelismBounds], now_ms: int
-    ) -> list[fx.SchedulerEffect]:
-        """Sets the requirements that a user wants. Returns the effects.
-
-        Raises: InvalidResourceRequirementsError, without effect.
-        """
-        requirements = checked_requirements(self.graph, wanted)
-        return self.handle(ev.ResourceRequirementsChanged(requirements), now_ms)
-
-    def requirements_message(self) -> job_pb2.JobResourceRequirements:
-        return requirements_to_proto(self.requirements)
+    def checked_requirements(self, wanted: Iterable[job_pb2.VertexParallelismBounds]) -> JobResourceRequirements:
+        return checked_requirements(self.graph, wanted)
 
     def _on_requirements_changed(self, event: ev.ResourceRequirementsChanged) -> None:
         if not self.state.is_terminal and event.requirements != self._requirements:

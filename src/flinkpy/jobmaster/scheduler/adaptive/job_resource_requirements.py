@@ -92,12 +92,3 @@ def _mistakes(vertex: ExecutionJobVertex, lower: int, upper: int, most: int) -> 
             f"{most}{why}."
         )
     return errors
-
-
-def requirements_to_proto(requirements: JobResourceRequirements) -> job_pb2.JobResourceRequirements:
-    return job_pb2.JobResourceRequirements(
-        vertices=[
-            job_pb2.VertexParallelismBounds(vertex_id=str(vertex_id), lower_bound=one.lower, upper_bound=one.upper)
-            for vertex_id, one in requirements.items()
-        ]
-    )
