@@ -37,6 +37,7 @@ BENCHMARKS = {
     "incremental": ("benchmarks.incremental", "run"),
     "recovery": ("benchmarks.recovery", "run"),
     "failover": ("benchmarks.failover", "run"),
+    "rescale": ("benchmarks.rescale", "run"),
     "many-tasks": ("benchmarks.many_tasks", "run"),
     "async": ("benchmarks.async_io", "run"),
     "pyflink-suite": ("benchmarks.pyflink_suite", "run"),

@@ -464,6 +464,21 @@ class CheckpointCoordinator:
     # Requests
 
     @_returns_effects
+    def trigger_for_rescale(self) -> None:
+        """Takes a checkpoint from which a rescaled job continues, without a pause after the one before it.
+
+        No effect if the job takes no periodic checkpoints or can take none now, or if a checkpoint is being taken,
+        which serves as well.
+        """
+        if not self._options.is_periodic or not self._is_running or self._stop is not None or self._pending:
+            return
+        try:
+            calculate_plan(self._job, after_tasks_finish=self._options.after_tasks_finish)
+        except CheckpointError:
+            return
+        self._submit(PERIODIC)
+
+    @_returns_effects
     def request(self, trigger_id: str, properties: CheckpointProperties, target_directory: str = "") -> None:
         """Takes a checkpoint for a client, which gets one AnswerRequest. Ignores a repeated `trigger_id`."""
         if trigger_id in self._open_requests:

@@ -173,15 +173,17 @@ class ExecutionGraph:
         return initialized
 
     def rescale(self, parallelisms: Mapping[JobVertexID, int], now_ms: int) -> None:
-        """Gives all vertices new subtasks, as many as `parallelisms` says. Attempt numbers go on.
+        """Gives these vertices new subtasks, as many as `parallelisms` says. Attempt numbers go on.
 
-        No subtask may be running, and all data sets must be pipelined.
+        None of their subtasks may be running. They must be connected only with each other, by pipelined data sets.
         """
-        self._vertices.clear()
-        for vertex in self.job_vertices.values():
+        for vertex in (self.job_vertices[vertex_id] for vertex_id in parallelisms):
             assert not any(result.is_blocking for result in vertex.results), f"{vertex.name} has a blocking result"
+            assert all(result.producer.id in parallelisms for result in vertex.inputs), f"{vertex.name} reads others"
             vertex.rescale(parallelisms[vertex.id])
         self.initialize_vertices(now_ms)
+        subtasks = (subtask for vertex in self.job_vertices.values() for subtask in vertex.task_vertices)
+        self._vertices = {subtask.id: subtask for subtask in subtasks}
 
     def _attach(self, job_graph: job_pb2.JobGraph, now_ms: int) -> None:
         if not job_graph.vertices:

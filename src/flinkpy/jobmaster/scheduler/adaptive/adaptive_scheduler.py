@@ -5,6 +5,7 @@ when it starts, restarts and rescales. Each of these begins a generation of subt
 slots. It deploys, checkpoints and cancels them as DefaultScheduler does, with these differences:
 
   * Each failure restarts all tasks, because the parallelism of all may change.
+  * A rescale restarts only vertices with another parallelism, and those that exchange data with them. The others go on.
   * A generation begins only when no task of the former one is left.
   * The coordinators of vertices with another parallelism are created anew, and restored like the others.
 
@@ -22,11 +23,14 @@ from flinkpy._proto import job_pb2
 from flinkpy.common.errors import FlinkError, NoResourceAvailableError
 from flinkpy.common.ids import ExecutionVertexID, JobVertexID
 from flinkpy.common.states import JobState
+from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
+from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.failover.execution_failure_handler import FailJob, Restart
 from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.adaptive import states
+from flinkpy.jobmaster.scheduler.adaptive.connected_vertices import with_connected_vertices
 from flinkpy.jobmaster.scheduler.adaptive.job_resource_requirements import (
     JobResourceRequirements,
     checked_requirements,
@@ -55,7 +59,8 @@ _NEVER_MS = 1 << 62
 class AdaptiveScheduler(DefaultScheduler):
     """Schedules one streaming job. It is the context of its states.
 
-    Invariant: a generation of subtasks begins only when all tasks of the former one are terminal.
+    Invariant: a generation of subtasks begins only when all tasks of the former one are terminal. The subtasks of a
+    generation are those of all vertices, or after a rescale those of the vertices that it restarts.
     """
 
     # The former JobMaster may have run the job with another parallelism, which the JobGraph does not tell.
@@ -216,10 +221,12 @@ class AdaptiveScheduler(DefaultScheduler):
 
     def would_change_parallelism(self) -> bool:
         available = self._available_parallelism()
-        return available is not None and any(
-            self.graph.job_vertices[vertex_id].parallelism != parallelism
-            for vertex_id, parallelism in available.items()
-        )
+        return available is not None and bool(self._changed_by(available))
+
+    def _changed_by(self, parallelism: VertexParallelism) -> list[JobVertexID]:
+        """Returns the vertices that have another parallelism than this one."""
+        present = self.graph.job_vertices
+        return [vertex_id for vertex_id, wanted in parallelism.items() if present[vertex_id].parallelism != wanted]
 
     @property
     def may_restore(self) -> bool:
@@ -228,6 +235,14 @@ class AdaptiveScheduler(DefaultScheduler):
     @property
     def are_all_tasks_terminal(self) -> bool:
         return self.graph.is_all_terminal
+
+    @property
+    def have_restarted_tasks_ended(self) -> bool:
+        return all(vertex.current.state.is_terminal for vertex in self.graph.vertices if self._restarts.has(vertex.id))
+
+    @property
+    def is_restart_partial(self) -> bool:
+        return self.state is _J.RESTARTING and any(not self._restarts.has(vertex.id) for vertex in self.graph.vertices)
 
     @property
     def have_all_tasks_finished(self) -> bool:
@@ -253,6 +268,10 @@ class AdaptiveScheduler(DefaultScheduler):
         logger.info("job %s: %s -> %s", self.graph.job_id, self.scheduler_state.name, state.name)
         self.scheduler_state = state
 
+    def trigger_checkpoint(self) -> bool:
+        self._run(self.checkpoints.coordinator.trigger_for_rescale(self._now_ms))
+        return bool(self.checkpoints.coordinator.pending_ids)
+
     def go_to_waiting_for_resources(self) -> None:
         self._sync_slots()
         self._enter_state(states.WaitingForResources(self))
@@ -263,8 +282,20 @@ class AdaptiveScheduler(DefaultScheduler):
     def go_to_executing(self) -> None:
         parallelism = self._available_parallelism()
         assert parallelism is not None
-        self._deploy_generation(parallelism)
+        stopped = self._stopped_vertices()
+        if not with_connected_vertices(self.graph, self._changed_by(parallelism)) <= stopped:
+            self.go_to_rescaling()  # slots have come or gone since the first tasks were stopped
+            return
+        self._deploy_generation({vertex_id: parallelism[vertex_id] for vertex_id in stopped})
         self._enter_state(states.Executing(self, self._deployed_ms))
+
+    def _stopped_vertices(self) -> frozenset[JobVertexID]:
+        """Returns the vertices without running tasks, which the next generation is for."""
+        return frozenset(
+            vertex.id
+            for vertex in self.graph.job_vertices.values()
+            if self.state is not _J.RESTARTING or self._restarts.has(vertex.task_vertices[0].id)
+        )
 
     def return_to_executing(self) -> None:
         self._enter_state(states.Executing(self, self._deployed_ms))
@@ -272,13 +303,29 @@ class AdaptiveScheduler(DefaultScheduler):
     def go_to_stop_with_savepoint(self) -> None:
         self._enter_state(states.StopWithSavepoint(self))
 
-    def go_to_restarting(self, delay_ms: int, *, is_rescale: bool, cause: FlinkError | None) -> None:
+    def go_to_restarting(self, delay_ms: int, *, cause: FlinkError | None) -> None:
+        self._restart(self.graph.vertices, delay_ms, is_rescale=False, cause=cause)
+
+    def go_to_rescaling(self) -> None:
+        available = self._available_parallelism()
+        assert available is not None
+        affected = with_connected_vertices(self.graph, self._changed_by(available)) | (
+            self._stopped_vertices() if self.state is _J.RESTARTING else frozenset()
+        )
+        subtasks = [vertex for vertex in self.graph.vertices if vertex.id.job_vertex_id in affected]
+        self._restart(subtasks, 0, is_rescale=True, cause=None)
+
+    def _restart(
+        self, vertices: Iterable[ExecutionVertex], delay_ms: int, *, is_rescale: bool, cause: FlinkError | None
+    ) -> None:
+        restarted = list(vertices)
         due_ms = self._now_ms + delay_ms
         # First, because a task that ends at once asks whether it restarts.
-        self._restarts.add(frozenset(vertex.id for vertex in self.graph.vertices), due_ms)
+        self._restarts.add(frozenset(vertex.id for vertex in restarted), due_ms)
         self._enter_state(states.Restarting(self, due_ms, is_rescale=is_rescale))
-        self._set_job_state(_J.RESTARTING, cause)
-        for vertex in list(self.graph.vertices):
+        if self.state is not _J.RESTARTING:
+            self._set_job_state(_J.RESTARTING, cause)
+        for vertex in restarted:
             self._cancel(vertex)
 
     def go_to_canceling(self) -> None:
@@ -310,29 +357,32 @@ class AdaptiveScheduler(DefaultScheduler):
         super()._terminate(state)
 
     def _deploy_generation(self, parallelism: VertexParallelism) -> None:
-        """Creates and deploys new subtasks with this parallelism, which restore the latest checkpoint."""
-        present = self.graph.job_vertices
-        changed = [vertex_id for vertex_id, wanted in parallelism.items() if present[vertex_id].parallelism != wanted]
+        """Creates and deploys new subtasks of these vertices, which restore the latest checkpoint."""
+        changed = self._changed_by(parallelism)
         is_first = _J.RUNNING not in self.graph.status_timestamps
-        for vertex in self.graph.vertices:
-            self._unexplained.explained(vertex.current.attempt_id)
+        for vertex_id in parallelism:
+            for vertex in self.graph.job_vertices[vertex_id].task_vertices:
+                self._unexplained.explained(vertex.current.attempt_id)
         self._restarts.clear()
         self.graph.rescale(parallelism, self._now_ms)
         self._regions = PipelinedRegions(self.graph)
         self._strategy = PipelinedRegionSchedulingStrategy(self.graph, self._regions, self.partitions.is_available)
-        self._slots.assign()
+        job_vertices = [vertex for vertex in self.graph.job_vertices.values() if vertex.id in parallelism]
+        self._slots.assign(job_vertices)
         self.checkpoints.rescaled()
         self._set_job_state(_J.RUNNING)
-        restore = self.checkpoints.deploying([vertex.id for vertex in self.graph.vertices])
-        self._reset_coordinators(restore, changed, is_first=is_first)
+        restore = self.checkpoints.deploying([task.id for vertex in job_vertices for task in vertex.task_vertices])
+        self._reset_coordinators(job_vertices, restore, changed, is_first=is_first)
         if changed and not is_first:
             self.num_rescales += 1
         self._deployed_ms = self._now_ms
         self._schedule(self._strategy.regions_to_start())
 
-    def _reset_coordinators(self, restore: Restore, changed: list[JobVertexID], *, is_first: bool) -> None:
-        """Lets all coordinators continue from the restored checkpoint."""
-        with_coordinators = [vertex for vertex in self.graph.job_vertices.values() if vertex.has_coordinators]
+    def _reset_coordinators(
+        self, vertices: list[ExecutionJobVertex], restore: Restore, changed: list[JobVertexID], *, is_first: bool
+    ) -> None:
+        """Lets the coordinators of these vertices continue from the restored checkpoint."""
+        with_coordinators = [vertex for vertex in vertices if vertex.has_coordinators]
         recreated = tuple(vertex.id for vertex in with_coordinators if vertex.id in changed)
         if recreated:
             self._out.add(fx.RecreateCoordinators(recreated))

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flinkpy.common.ids import AllocationID, ExecutionVertexID, JobVertexID
+from flinkpy.common.ids import AllocationID, ExecutionVertexID, JobVertexID, ResourceID
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.scheduler.adaptive.job_resource_requirements import JobResourceRequirements, ParallelismBounds
@@ -132,26 +132,49 @@ class SlotSharingSlotAllocator(SlotSharingExecutionSlotAllocator):
 
     # A generation of subtasks
 
-    def assign(self) -> None:
-        """Divides the held slots among all subtasks of the graph. They must suffice, and be unused."""
-        assert not self._slot_of_user, "the former subtasks still use their slots"
-        group_of: dict[ExecutionVertexID, ExecutionSlotSharingGroup] = {}
-        assign_slot_sharing(self._graph.job_vertices.values(), group_of)
-        groups = list(dict.fromkeys(group_of.values()))
-        chosen = [held.slot for held in self._by_preference()][: len(groups)]
-        assert len(chosen) == len(groups), f"{len(groups)} slots are needed, {len(chosen)} are held"
-        for group, slot in self._matched(groups, chosen):
-            held = self._held[slot.allocation_id]
-            held.users.update(group.members.values())
-            self._slot_of_user.update(dict.fromkeys(group.members.values(), slot.allocation_id))
+    def assign(self, job_vertices: Iterable[ExecutionJobVertex]) -> None:
+        """Divides slots among all subtasks of these vertices. They must have none, and the held slots must suffice.
 
-    def _by_preference(self) -> list[_HeldSlot]:
-        """Returns the held slots, those to use first at the front."""
-        held = list(self._held.values())
+        Subtasks of other vertices keep their slots. Subtasks of the same slot sharing group may join them there.
+        """
+        group_of: dict[ExecutionVertexID, ExecutionSlotSharingGroup] = {}
+        assign_slot_sharing(job_vertices, group_of)
+        groups: dict[str, list[ExecutionSlotSharingGroup]] = {}
+        for group in dict.fromkeys(group_of.values()):
+            groups.setdefault(group.slot_sharing_group, []).append(group)
+        for name, members in groups.items():
+            held = self._by_preference([slot for group in members for slot in self._former_slots(group)])
+            shared = [one.slot for one in held if self._is_used_by(name, one)]
+            chosen = [*shared, *(one.slot for one in held if not one.users)][: len(members)]
+            assert len(chosen) == len(members), f"{len(members)} slots are needed, {len(chosen)} are left"
+            for group, slot in self._matched(members, chosen):
+                self._held[slot.allocation_id].users.update(group.members.values())
+                self._slot_of_user.update(dict.fromkeys(group.members.values(), slot.allocation_id))
+
+    def _is_used_by(self, slot_sharing_group: str, held: _HeldSlot) -> bool:
+        user = next(iter(held.users), None)
+        return user is not None and (
+            self._graph.job_vertices[user.job_vertex_id].slot_sharing_group == slot_sharing_group
+        )
+
+    def _by_preference(self, former: Iterable[PhysicalSlot] = ()) -> list[_HeldSlot]:
+        """Returns the held slots, those to use first at the front.
+
+        Args:
+            former: slots to prefer, because state may still be there.
+        """
+        allocations = {slot.allocation_id for slot in former}
+        held = sorted(self._held.values(), key=lambda one: one.slot.allocation_id not in allocations)
         if not self._prefers_minimal_task_managers:
             return held
+        hosts = {slot.location.resource_id for slot in former}
         counts = Counter(one.slot.location.resource_id for one in held)
-        return sorted(held, key=lambda one: (-counts[one.slot.location.resource_id], one.slot.location.resource_id))
+
+        def order(one: _HeldSlot) -> tuple[int, bool, ResourceID]:
+            host = one.slot.location.resource_id
+            return -counts[host], host not in hosts, host
+
+        return sorted(held, key=order)
 
     def _matched(
         self, groups: list[ExecutionSlotSharingGroup], chosen: list[PhysicalSlot]

@@ -81,6 +81,13 @@ class StateTransitionManager:
                 return self._changed_ms + self._max_trigger_delay_ms
         return None
 
+    @property
+    def waits_for_trigger(self) -> bool:
+        """True if a trigger would lead to the transition."""
+        if self.phase is Phase.STABILIZING:
+            return self._context.has_desired_resources()
+        return self.phase is Phase.STABILIZED and self._context.has_sufficient_resources()
+
     def on_change(self, now_ms: int) -> None:
         """Handles a change of the slots or of the requirements."""
         match self.phase:

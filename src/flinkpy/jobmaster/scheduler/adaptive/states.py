@@ -75,12 +75,25 @@ class Context(Protocol):
     def are_all_tasks_terminal(self) -> bool: ...
 
     @property
+    def have_restarted_tasks_ended(self) -> bool: ...
+
+    @property
+    def is_restart_partial(self) -> bool:
+        """True if the job restarts, but not all of its tasks."""
+
+    @property
     def have_all_tasks_finished(self) -> bool: ...
 
     @property
     def is_stopping_with_savepoint(self) -> bool: ...
 
     def how_to_handle_failure(self, cause: FlinkError) -> Restart | FailJob: ...
+
+    def trigger_checkpoint(self) -> bool:
+        """Triggers a checkpoint, from which a rescale continues, unless one is being taken.
+
+        Returns False if there is none, for example because tasks are still starting.
+        """
 
     # Actions, each of which ends in another state
 
@@ -89,12 +102,16 @@ class Context(Protocol):
     def go_to_creating_execution_graph(self, *, is_last_try: bool = False) -> None: ...
 
     def go_to_executing(self) -> None:
-        """Deploys a new generation of all subtasks with the slots that there are."""
+        """Deploys a new generation of the stopped subtasks with the slots that there are."""
 
     def return_to_executing(self) -> None:
         """Enters Executing with the tasks that are running."""
 
-    def go_to_restarting(self, delay_ms: int, *, is_rescale: bool, cause: FlinkError | None) -> None: ...
+    def go_to_restarting(self, delay_ms: int, *, cause: FlinkError | None) -> None:
+        """Stops all tasks."""
+
+    def go_to_rescaling(self) -> None:
+        """Stops the tasks that cannot go on with the parallelism that the job would get now."""
 
     def go_to_stop_with_savepoint(self) -> None: ...
 
@@ -218,26 +235,26 @@ class CreatingExecutionGraph(State):
             self.context.go_to_executing()
         elif self._is_last_try:
             self.context.go_to_failing(self.context.not_enough_resources())
+        elif self.context.is_restart_partial:
+            self.context.go_to_restarting(0, cause=None)
         else:
             self.context.go_to_waiting_for_resources()
 
     def handle_failure(self, cause: FlinkError) -> None:
-        _fail_if_final(self.context, cause)
+        _restart_rest_or_fail_if_final(self.context, cause)
 
 
 class _WithTasks(State):
     """The tasks of the job run."""
 
     def handle_failure(self, cause: FlinkError) -> None:
-        decision = self.context.how_to_handle_failure(cause)
-        if isinstance(decision, FailJob):
-            self.context.go_to_failing(cause)
-        else:
-            self.context.go_to_restarting(decision.delay_ms, is_rescale=False, cause=cause)
+        _restart_or_fail(self.context, cause)
 
 
 class Executing(_WithTasks):
-    """The tasks run. When slots or requirements change, the job restarts with another parallelism at a good moment.
+    """The tasks run. When slots or requirements change, the job gets another parallelism at a good moment.
+
+    The best moment is right after a checkpoint. It is triggered at once, where Flink waits for the next periodic one.
 
     Args:
         deployed_ms: when the tasks were deployed, from which the cooldown counts.
@@ -249,6 +266,8 @@ class Executing(_WithTasks):
         self._is_leaving = False
         #: How many checkpoints may still fail before a rescale that waits for one begins; None: none waits.
         self._failures_left: int | None = None
+        #: True if a checkpoint has been triggered for the rescale that waits for one.
+        self._is_checkpoint_triggered = False
         self._manager = StateTransitionManager(
             self,
             cooldown_until_ms=deployed_ms + options.executing_cooldown_ms,
@@ -270,7 +289,11 @@ class Executing(_WithTasks):
             return
         self._manager.check_deadlines(self.context.now_ms)
         if self._is_leaving:
-            self.context.go_to_restarting(0, is_rescale=True, cause=None)
+            self.context.go_to_rescaling()
+        elif not self._manager.waits_for_trigger:
+            self._is_checkpoint_triggered = False
+        elif not self._is_checkpoint_triggered:
+            self._is_checkpoint_triggered = self.context.trigger_checkpoint()
 
     def on_change(self) -> None:
         if self._failures_left is None:
@@ -282,6 +305,7 @@ class Executing(_WithTasks):
         self._manager.on_trigger(self.context.now_ms)
 
     def on_checkpoint_failed(self) -> None:
+        self._is_checkpoint_triggered = False
         if self._failures_left is None:
             return
         self._failures_left -= 1
@@ -310,11 +334,11 @@ class StopWithSavepoint(_WithTasks):
 
 
 class Restarting(State):
-    """The tasks are being canceled. When the last one has ended and the delay is over, the job continues.
+    """Tasks are being canceled. When the last of them has ended and the delay is over, the job continues.
 
     Args:
         due_ms: the end of the delay that the restart strategy demands.
-        is_rescale: True if the job has the slots for its next parallelism.
+        is_rescale: True if the job has the slots for its next parallelism. Tasks that it does not concern go on.
     """
 
     def __init__(self, context: Context, due_ms: int, *, is_rescale: bool) -> None:
@@ -328,7 +352,7 @@ class Restarting(State):
         return self._due_ms if self._due_ms > self.context.now_ms else None
 
     def advance(self) -> None:
-        if self._due_ms > self.context.now_ms or not self.context.are_all_tasks_terminal:
+        if self._due_ms > self.context.now_ms or not self.context.have_restarted_tasks_ended:
             return
         if self._is_rescale:
             self.context.go_to_creating_execution_graph()
@@ -336,7 +360,7 @@ class Restarting(State):
             self.context.go_to_waiting_for_resources()
 
     def handle_failure(self, cause: FlinkError) -> None:
-        _fail_if_final(self.context, cause)
+        _restart_rest_or_fail_if_final(self.context, cause)
 
 
 class Canceling(State):
@@ -369,3 +393,19 @@ def _fail_if_final(context: Context, cause: FlinkError) -> None:
     """Fails a job that is about to restart if no restart would cure this failure, too."""
     if is_unrecoverable(cause):
         context.go_to_failing(cause)
+
+
+def _restart_or_fail(context: Context, cause: FlinkError) -> None:
+    decision = context.how_to_handle_failure(cause)
+    if isinstance(decision, FailJob):
+        context.go_to_failing(cause)
+    else:
+        context.go_to_restarting(decision.delay_ms, cause=cause)
+
+
+def _restart_rest_or_fail_if_final(context: Context, cause: FlinkError) -> None:
+    """Handles a failure while a restart is being made, which may leave other tasks alone: these restart, too."""
+    if context.is_restart_partial:
+        _restart_or_fail(context, cause)
+    else:
+        _fail_if_final(context, cause)
