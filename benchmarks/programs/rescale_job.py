@@ -232,7 +232,7 @@ class Measured:
         return self._client.request_job(str(self._job.get_job_id()))
 
     def wait_for_checkpoints(self, count: int) -> int:
-        """Waits until so many further checkpoints are complete. Returns the size of the last one."""
+        """Waits for `count` further checkpoints. Returns the size of the last one."""
         first = self._job.get_checkpoint_statistics().result().num_completed
         while True:
             statistics = self._job.get_checkpoint_statistics().result()
