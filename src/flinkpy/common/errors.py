@@ -197,6 +197,15 @@ class FunctionError(UserError):
     retry = ErrorRetry.RESTART
 
 
+class TaskOutOfMemoryError(UserError):
+    """A task used so much memory that its TaskExecutor was about to exceed its budget.
+
+    `details["used_bytes"]`, `["budget_bytes"]` and `["grown_bytes"]` are the figures.
+    """
+
+    retry = ErrorRetry.RESTART
+
+
 class StateSerializationError(UserError):
     """A value in state cannot be pickled; the message names operator, state, key and value if known."""
 

@@ -5,7 +5,14 @@ Source: org.apache.flink.configuration.{TaskManagerOptions,JobManagerOptions,Ext
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import ConfigOption, OptionType, float_option, list_option, memory_option
+from flinkpy.configuration.options import (
+    ConfigOption,
+    OptionType,
+    bool_option,
+    float_option,
+    list_option,
+    memory_option,
+)
 
 CPU_CORES: ConfigOption[float | None] = ConfigOption(
     "taskmanager.cpu.cores",
@@ -62,6 +69,26 @@ JVM_OVERHEAD_FRACTION = float_option(
     0.1,
     "Reserves as a fraction of the process memory: stacks of threads, and memory that allocators keep.",
     minimum=0.0,
+    maximum=1.0,
+)
+WATCHDOG_ENABLED = bool_option(
+    "taskmanager.memory.watchdog.enabled",
+    True,
+    "Whether a TaskExecutor slows its tasks down and fails the one that grows, before it exceeds "
+    "`taskmanager.memory.process.size` or the limit of its container. Without both there is nothing to watch.",
+)
+WATCHDOG_PUSH_BACK = float_option(
+    "taskmanager.memory.watchdog.push-back-fraction",
+    0.85,
+    "Fraction of the limit from which on memory is released, and growing tasks take turns.",
+    minimum=0.1,
+    maximum=1.0,
+)
+WATCHDOG_FAIL = float_option(
+    "taskmanager.memory.watchdog.fail-fraction",
+    0.95,
+    "Fraction of the limit from which on the task that has grown most fails.",
+    minimum=0.1,
     maximum=1.0,
 )
 EXTERNAL_RESOURCES = list_option(

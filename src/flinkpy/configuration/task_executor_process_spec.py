@@ -90,18 +90,6 @@ def total_resource(configuration: AnyConfiguration) -> ResourceProfile:
     return ResourceProfile(cores, spec.task_heap, spec.task_off_heap, spec.managed, spec.network, external)
 
 
-def memory_budget_bytes(configuration: AnyConfiguration) -> int | None:
-    """Returns how much memory the process may use: the least of what is configured and the limit of its container.
-
-    Raises: ConfigurationError.
-    """
-    spec = process_spec(configuration)
-    container = memory_limit_bytes()
-    if spec is None:
-        return container
-    return spec.total_process if container is None else min(spec.total_process, container)
-
-
 def with_derived_sizes(configuration: Configuration) -> Configuration:
     """Returns the options with the sizes of managed and network memory that follow from the others.
 

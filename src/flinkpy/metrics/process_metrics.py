@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.cgroup import memory_limit_bytes
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.metrics.metric_registry import NamedMetricGroup
 
@@ -28,8 +29,6 @@ _READING_MAX_AGE_MS = 1_000
 _MIN_LOAD_INTERVAL_MS = 900
 #: Python has one collector. Flink adds up all collectors of a JVM under `All`.
 _COLLECTORS = ("Python", "All")
-#: A limit of cgroups v2 in this file, if the process runs in a container.
-_CGROUP_MEMORY_LIMIT = "/sys/fs/cgroup/memory.max"
 
 
 class GarbageCollectionTimes:
@@ -92,8 +91,9 @@ class _Readings:
 class _ProcessReader:
     """Reads the facts of this process."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, limit_bytes: int | None) -> None:
         self._clock = clock
+        self._limit_bytes = limit_bytes
         self._cpu_before: tuple[int, int] | None = None
         self._load = 0.0
         #: psutil's object of this process and the memory of the host, which do not change.
@@ -117,7 +117,7 @@ class _ProcessReader:
             "CPU.Time": cpu_ns,
             "Heap.Used": memory.rss,
             "Heap.Committed": memory.rss,
-            "Heap.Max": _memory_limit(self._host_bytes),
+            "Heap.Max": self._host_bytes if self._limit_bytes is None else min(self._limit_bytes, self._host_bytes),
             "Threads": threads,
             "Descriptors": descriptors,
             "MaxDescriptors": process.rlimit(psutil.RLIMIT_NOFILE)[0],
@@ -140,22 +140,19 @@ class _ProcessReader:
         return self._load
 
 
-def _memory_limit(host_bytes: int) -> int:
-    """Returns the memory that this process may use: that of its container, or of the host."""
-    try:
-        with open(_CGROUP_MEMORY_LIMIT, encoding="ascii") as file:
-            limit = file.read().strip()
-    except OSError:
-        return host_bytes
-    return min(host_bytes, int(limit)) if limit.isdigit() else host_bytes
-
-
 def register_process_metrics(
-    group: NamedMetricGroup, collections: GarbageCollectionTimes, clock: Clock | None = None
+    group: NamedMetricGroup,
+    collections: GarbageCollectionTimes,
+    clock: Clock | None = None,
+    limit_bytes: int | None = None,
 ) -> None:
-    """Registers `Status.JVM.*` and `Status.FileDescriptor.*` of this process."""
+    """Registers `Status.JVM.*` and `Status.FileDescriptor.*` of this process.
+
+    Args:
+        limit_bytes: the memory that the process may use; None: the limit of its container, or that of the host.
+    """
     clock = clock or SystemClock()
-    readings = _Readings(_ProcessReader(clock).read, _READING_MAX_AGE_MS, clock)
+    readings = _Readings(_ProcessReader(clock, limit_bytes or memory_limit_bytes()).read, _READING_MAX_AGE_MS, clock)
     status = group.add_group("Status")
     jvm = status.add_group("JVM")
     cpu = jvm.add_group("CPU")

@@ -38,6 +38,7 @@ class ServiceMetrics:
         kind: the kind of the process's group.
         variables: the values of the variables of its scope, e.g. `<host>`.
         group: a group within the scope, for processes that share a scope with another one; None: the scope itself.
+        memory_limit_bytes: the memory that the process may use; None: that of its container, or of the host.
 
     Raises:
         ConfigurationError: a reporter is not configured correctly.
@@ -50,6 +51,7 @@ class ServiceMetrics:
         variables: Mapping[str, str],
         *,
         group: str | None = None,
+        memory_limit_bytes: int | None = None,
     ) -> None:
         self.registry = MetricRegistry()
         self.formats = ScopeFormats(configuration)
@@ -58,7 +60,7 @@ class ServiceMetrics:
         self.registry.register(MetricScope(), self.group)
         process = self.group if group is None else self.group.add_group(group)
         self._collections = GarbageCollectionTimes()
-        register_process_metrics(process, self._collections)
+        register_process_metrics(process, self._collections, limit_bytes=memory_limit_bytes)
         if read_option(configuration, metric_options.SYSTEM_RESOURCE):
             interval_ms = read_option(configuration, metric_options.SYSTEM_RESOURCE_PROBING_INTERVAL)
             register_system_resource_metrics(process, interval_ms)

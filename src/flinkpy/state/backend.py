@@ -222,6 +222,17 @@ class KeyedStateBackend(ABC):
         for table in self._row_tables.values():
             table.after_batch(num_records)
 
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    @property
+    def reported_bytes(self) -> int:
+        """The size of the state in memory, as far as it is known: that of the columns of row tables. Thread: any."""
+        return sum(table.size_bytes for table in list(self._row_tables.values()))
+
+    def release_memory(self) -> None:
+        """Writes what is only in memory to files, if the backend has files."""
+        return
+
     # -- snapshots -------------------------------------------------------------------------------------------------
 
     @abstractmethod

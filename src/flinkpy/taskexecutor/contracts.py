@@ -55,6 +55,19 @@ class Invokable(Protocol):
         """Aborts a checkpoint. `latest_completed_id` is 0 if none has completed. Thread: any."""
         ...
 
+    @property
+    def reported_bytes(self) -> int:
+        """The size of the data in memory of the operators that know it. Thread: any."""
+        ...
+
+    def set_paused(self, is_paused: bool) -> None:
+        """Stops or continues processing input. Mail and timers are still processed. Idempotent. Thread: any."""
+        ...
+
+    def release_memory(self) -> None:
+        """Lets operators write to files what they can, before the next batch. Thread: any."""
+        ...
+
     def metrics(self) -> dict[str, int]:
         """Returns the fields of IOMetrics. Thread: any."""
         ...

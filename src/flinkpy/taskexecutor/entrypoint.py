@@ -15,15 +15,17 @@ from pathlib import Path
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.c_allocator import keep_freed_memory, return_free_memory
+from flinkpy.common.cgroup import memory_limit
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.cpu_scheduling import raise_niceness
 from flinkpy.common.errors import ConfigurationError, ErrorDomain, FlinkError
 from flinkpy.common.garbage_collector import tune_garbage_collector
+from flinkpy.common.memory_use import MemoryMeter
 from flinkpy.common.process import die_with_parent_if_asked
 from flinkpy.common.service_host import ServiceHost
 from flinkpy.common.working_directory import WorkingDirectory
-from flinkpy.configuration import read_option, taskmanager_options
-from flinkpy.configuration.task_executor_process_spec import with_derived_sizes
+from flinkpy.configuration import memory_options, read_option, taskmanager_options
+from flinkpy.configuration.task_executor_process_spec import process_spec, with_derived_sizes
 from flinkpy.highavailability.services import create_high_availability_services
 from flinkpy.metrics.scope_formats import GroupKind
 from flinkpy.metrics.service_metrics import ServiceMetrics
@@ -38,6 +40,7 @@ from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext, check_bind
+from flinkpy.taskexecutor.memory_watchdog import MemoryWatchdog, memory_guard
 from flinkpy.taskexecutor.options import TaskExecutorOptions, task_executor_options, tmp_directories
 from flinkpy.taskexecutor.preload import preload
 from flinkpy.taskexecutor.shuffle_directories import ShuffleDirectories
@@ -69,6 +72,10 @@ async def run_taskexecutor(
     if not host.is_shared:
         die_with_parent_if_asked()
     options = task_executor_options(configuration)
+    spec = process_spec(configuration)
+    meter = MemoryMeter(None if spec is None else spec.total_process, memory_limit())
+    guard = memory_guard(configuration)
+    watches_memory = meter.has_limit and read_option(configuration, memory_options.WATCHDOG_ENABLED)
     configuration = with_derived_sizes(configuration)
     initialize_file_systems(configuration)
     if not host.is_shared:
@@ -109,8 +116,8 @@ async def run_taskexecutor(
     try:
         data_address = network.start()
         variables = {"<host>": options.advertised_host, "<tm_id>": options.resource_id}
-        metrics = ServiceMetrics(configuration, GroupKind.TASK_MANAGER, variables)
-        register_task_executor_metrics(metrics.group, configuration, network.buffer_pool)
+        metrics = ServiceMetrics(configuration, GroupKind.TASK_MANAGER, variables, memory_limit_bytes=meter.limit_bytes)
+        register_task_executor_metrics(metrics.group, configuration, network.buffer_pool, meter)
         metrics.start()
         deployer = NetworkTaskDeployer(
             network, rpc_client, working_directory, configuration, metrics=metrics.registry, options=options
@@ -131,8 +138,13 @@ async def run_taskexecutor(
         await server.start()
         task_executor.start(server.address, data_address)
         watchdog = InterpreterWatchdog(task_executor, options.cancellation_timeout_ms)
+        memory_watchdog = MemoryWatchdog(
+            task_executor, meter, guard, lambda: task_executor.service.unfinished_tasks, _free_memory
+        )
         if not host.is_shared:
             watchdog.start()
+            if watches_memory:
+                memory_watchdog.start()
         host.announce_ready("taskexecutor", server.address, data_address)
         if not host.is_shared:
             task_executor.run_async(_preload(task_executor), None, "import what first tasks need")
@@ -140,6 +152,7 @@ async def run_taskexecutor(
         logger.info("TaskExecutor %s ends: %s", options.resource_id, reason)
         await task_executor.stop(f"TaskExecutor {options.resource_id} {reason}")
         watchdog.stop()
+        memory_watchdog.stop()
         leftover = [task.task_name for task in task_executor.service.unfinished_tasks]
         await asyncio.to_thread(metrics.close)
         if not deployer.close(STOP_IO_TIMEOUT_S):

@@ -161,9 +161,15 @@ class Task:
         """Cancels the task, which ends in CANCELED. Idempotent. Ignored if the task has ended."""
         self._stop(None)
 
-    def fail(self, cause: FlinkError) -> None:
-        """Fails the task, which ends in FAILED with `cause`. The first cause is kept."""
+    def fail(self, cause: FlinkError, *, interrupts: bool = False) -> None:
+        """Fails the task, which ends in FAILED with `cause`. The first cause is kept.
+
+        Args:
+            interrupts: interrupt its code at once, without the grace of `TaskCanceler`.
+        """
         self._stop(cause)
+        if interrupts and self.state is ExecutionState.CANCELING and self._thread.is_in_user_code:
+            self._thread.interrupt()
 
     def _stop(self, cause: FlinkError | None) -> None:
         if self.state.is_terminal or self.state is ExecutionState.CANCELING:
@@ -255,6 +261,26 @@ class Task:
     @property
     def stack(self) -> str:
         return self._thread.stack
+
+    @property
+    def user_stack(self) -> str:
+        """The frames of the user's functions that run now; empty if none runs."""
+        return self._thread.user_stack
+
+    @property
+    def reported_bytes(self) -> int:
+        """The size of the data in memory of the operators that know it."""
+        return 0 if self._invokable is None else self._invokable.reported_bytes
+
+    def set_paused(self, is_paused: bool) -> None:
+        """Stops or continues processing input, between two batches. Idempotent. Ignored if the task does not run."""
+        if self._invokable is not None:
+            self._invokable.set_paused(is_paused)
+
+    def release_memory(self) -> None:
+        """Lets operators write to files what they can, before the next batch."""
+        if self._invokable is not None:
+            self._invokable.release_memory()
 
     def join(self, timeout_s: float) -> bool:
         """Waits for the end of the thread. Returns True if it has ended or was not started. Blocks."""

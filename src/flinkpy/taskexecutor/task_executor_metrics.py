@@ -7,19 +7,30 @@ runtime.metrics.util.MetricUtils#instantiateFlinkMemoryMetricGroup.
 from __future__ import annotations
 
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.memory_use import MemoryMeter
 from flinkpy.configuration import read_option, state_backend_options
 from flinkpy.metrics.metric_registry import NamedMetricGroup
 from flinkpy.network.buffer_pool import NetworkBufferPool
 from flinkpy.state.rocksdb.settings import shared_memory_in_use
 
+#: The budget of a process without a limit, as in Flink's metrics of memory whose size is undefined.
+UNKNOWN_BYTES = -1
+
 
 def register_task_executor_metrics(
-    group: NamedMetricGroup, configuration: Configuration, pool: NetworkBufferPool
+    group: NamedMetricGroup, configuration: Configuration, pool: NetworkBufferPool, meter: MemoryMeter
 ) -> None:
-    """Registers `Status.Shuffle.Netty.*`, `Status.Flink.Memory.Managed.*` and `Status.JVM.Memory.Direct.*`."""
+    """Registers `Status.Shuffle.Netty.*`, `Status.Flink.Memory.*` and `Status.JVM.Memory.Direct.*`.
+
+    Flink has no name for the memory of the process against its budget: here it is `Status.Flink.Memory.Process.*`.
+    """
     status = group.add_group("Status")
     _register_network(status.add_group("Shuffle").add_group("Netty"), pool)
-    managed = status.add_group("Flink").add_group("Memory").add_group("Managed")
+    memory = status.add_group("Flink").add_group("Memory")
+    process = memory.add_group("Process")
+    process.gauge("Used", meter.used_bytes)
+    process.gauge("Total", lambda: UNKNOWN_BYTES if meter.limit_bytes is None else meter.limit_bytes)
+    managed = memory.add_group("Managed")
     size = read_option(configuration, state_backend_options.MANAGED_MEMORY_SIZE) or 0
     managed.gauge("Total", lambda: size)
     managed.gauge("Used", shared_memory_in_use)

@@ -76,6 +76,13 @@ class TaskThread:
         frame = sys._current_frames().get(self._thread.ident or 0)
         return "" if frame is None else "".join(traceback.format_stack(frame))
 
+    @property
+    def user_stack(self) -> str:
+        """The frames of the user's functions on the current stack; empty if there are none."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        frames = [] if frame is None else traceback.extract_stack(frame)
+        return "".join(traceback.format_list([one for one in frames if is_user_file(one.filename)]))
+
     def _run(self) -> None:
         error: BaseException | None = None
         has_run = False

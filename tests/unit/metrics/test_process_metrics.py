@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flinkpy.common.clock import ManualClock
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.memory_use import MemoryMeter
 from flinkpy.metrics.metric_registry import MetricValue, NamedMetricGroup, ScopeKind, read_metric
 from flinkpy.metrics.process_metrics import GarbageCollectionTimes
 from flinkpy.metrics.scope_formats import GroupKind
@@ -73,7 +74,7 @@ def test_a_task_executor_tells_its_network_and_managed_memory() -> None:
     group = NamedMetricGroup()
     pool = NetworkBufferPool(4 * 1024, 1024)
     configuration = Configuration.from_dict({"taskmanager.memory.managed.size": "64 mb"})
-    register_task_executor_metrics(group, configuration, pool)
+    register_task_executor_metrics(group, configuration, pool, MemoryMeter(1 << 40, None))
     local = pool.create_local_pool("x", 2)
     local.reserve(1)
     values = {name: read_metric(metric).value for name, metric in group.metrics()}
@@ -82,6 +83,7 @@ def test_a_task_executor_tells_its_network_and_managed_memory() -> None:
     segments = [values[f"Status.Shuffle.Netty.{name}MemorySegments"] for name in ("Total", "Used", "Available")]
     assert segments == [4, 1, 3] and values["Status.Shuffle.Netty.RequestedMemoryUsage"] == 50
     assert (values["Status.Flink.Memory.Managed.Total"], values["Status.Flink.Memory.Managed.Used"]) == (64 << 20, 0)
+    assert values["Status.Flink.Memory.Process.Total"] == 1 << 40 > values["Status.Flink.Memory.Process.Used"] > 0
     kept = pa.array([7] * 1000)
     used = read_metric(dict(group.metrics())["Status.JVM.Memory.Direct.MemoryUsed"]).value
     assert isinstance(used, int) and used >= kept.nbytes

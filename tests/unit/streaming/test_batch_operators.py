@@ -368,6 +368,19 @@ def test_a_key_with_more_records_than_fit_in_memory_comes_in_parts() -> None:
     assert not spills.path.exists()
 
 
+def test_records_that_wait_go_to_files_when_memory_is_to_be_released() -> None:
+    harness = started(specs.KeyedMapSpec(First(), CountUp(), "MAP"))
+    feed(harness, [("a", n) for n in range(100)], list(range(100)))
+    assert harness.operator.reported_bytes > 100 and not harness.operator._spills.num_files
+    harness.operator.release_memory()
+    assert harness.operator.reported_bytes == 0 and harness.operator._spills.num_files == 1
+    feed(harness, [("b", 1), ("a", 100)], [1, 100])
+    counted = end(harness)
+    assert [(value, count) for value, count in counted if value[0] == "a"] == [(("a", n), n + 1) for n in range(101)]
+    assert (("b", 1), 1) in counted and len(counted) == 102
+    harness.operator.close()
+
+
 def test_a_stream_beside_a_broadcast_stream_waits_on_disk() -> None:
     spec = batch_spec_of(specs.BroadcastProcessSpec(Lookup(), (RULES,)))
     assert spec is not None

@@ -383,3 +383,23 @@ def test_mail_put_during_an_empty_take_is_not_lost(priority):
     assert mailbox.take() is late
     assert mailbox.has_mail, "there may be more: the next look tells"
     assert mailbox.take() is None and not mailbox.has_mail
+
+
+def test_a_paused_task_takes_mail_but_no_input_and_counts_as_back_pressured():
+    loop = Loop([ActionStatus.END])
+    loop.times.start()
+    loop.mailbox.passes_ms = 40
+    loop.processor.set_paused(True)
+    loop.mailbox.put(mail("mail", loop.log))
+    loop.deadline_ns = 20_000_000
+
+    def resume(_: float) -> None:
+        loop.clock.advance(40)
+        if "deadline" in loop.log:
+            loop.processor.set_paused(False)
+
+    loop.mailbox.wait = resume  # type: ignore[method-assign]
+    loop.processor.run()
+
+    assert loop.log == ["mail", "deadline", "action"]
+    assert loop.times.read_ms() == (0, 0, 80)

@@ -402,6 +402,13 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         scans = [self._database.scan(prefix, after_prefix(prefix)) for prefix in prefixes]
         return sum(batch.num_rows for pairs in scans for batch in table_batches(pairs, rows))
 
+    @property
+    def reported_bytes(self) -> int:
+        return 0  # the rows are in files, and the memory of databases is bounded by options
+
+    def release_memory(self) -> None:
+        self._spill()
+
     def _spill(self) -> None:
         """Writes all changes in memory to the database."""
         for state in self._caches.values():

@@ -119,6 +119,13 @@ class MailboxProcessor:
         self._next_deadline_ns = next_deadline_ns
         self._on_deadline = on_deadline
         self._is_stopped = False
+        self._is_paused = False
+
+    def set_paused(self, is_paused: bool) -> None:
+        """Stops or continues calling the default action. Mail and timers are still processed. Thread: any."""
+        if is_paused is not self._is_paused:
+            self._is_paused = is_paused
+            self._mailbox.wake()
 
     def stop(self) -> None:
         """Makes `run` return before the next default action."""
@@ -140,6 +147,9 @@ class MailboxProcessor:
                     self._on_deadline(now_ns)
             if self._is_stopped:
                 return
+            if self._is_paused:
+                self._suspend(ActionStatus.BLOCKED)
+                continue
             status = default_action()
             if status is ActionStatus.MORE:
                 continue

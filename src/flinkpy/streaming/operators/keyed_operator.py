@@ -114,6 +114,13 @@ class KeyedStateOperator(UserFunctionOperator):
                 operator.release()
             raise
 
+    @property
+    def reported_bytes(self) -> int:
+        return self.backend.reported_bytes if self._has_backend else 0
+
+    def release_memory(self) -> None:
+        self.backend.release_memory()
+
     def after_batch(self, num_records: int) -> None:
         # A keyed operator is always the head of its chain, because the exchange before it partitions by key.
         self.backend.clean_up_expired(num_records)

@@ -336,6 +336,15 @@ class StreamOperator(ABC):
         raise UnsupportedOperationError(f"operator {self.context.name} takes no operator events, got {event!r}")
 
     @property
+    def reported_bytes(self) -> int:
+        """The size of the operator's data in memory, as far as it is known. Thread: any."""
+        return 0
+
+    def release_memory(self) -> None:
+        """Writes to files what can be there, because the process is short of memory. Called between two batches."""
+        return
+
+    @property
     def num_fired_timers(self) -> int:
         """The number of timers of the user's functions and of windows that have fired. Any thread."""
         return 0

@@ -265,6 +265,11 @@ class ExternalSorter:
         self._runs: list[_Run] = []
 
     @property
+    def num_bytes(self) -> int:
+        """The estimated size of the records in memory."""
+        return self._num_bytes
+
+    @property
     def num_runs(self) -> int:
         """The number of runs that are in files now."""
         return len(self._runs)

@@ -297,6 +297,20 @@ class StreamTask(ABC):
             self.add_input_metrics(values)
         return values
 
+    def set_paused(self, is_paused: bool) -> None:
+        """Stops or continues processing input, so that the task allocates no memory for it. Idempotent."""
+        self._processor.set_paused(is_paused)
+
+    def release_memory(self) -> None:
+        """Lets the operators write to files what they can, before the next batch."""
+        self.mailbox.put(Mail("release memory", self._release_memory))
+
+    @property
+    def reported_bytes(self) -> int:
+        """The size of the data in memory of the operators that know it."""
+        chain = self._chain
+        return sum(one.reported_bytes for one in chain.operators) if isinstance(chain, OperatorChain) else 0
+
     @property
     def is_back_pressured(self) -> bool:
         """True if an output or a sink does not take more records now."""
@@ -624,6 +638,11 @@ class StreamTask(ABC):
         if operator is None:
             raise InternalError(f"{self.environment.task_name} has no operator {operator_id} for event {event!r}")
         operator.handle_operator_event(event)
+
+    def _release_memory(self) -> None:
+        if self.state is StreamTaskState.RUNNING and isinstance(self._chain, OperatorChain):
+            for operator in self._chain.operators:
+                operator.release_memory()
 
     def _flush(self) -> None:
         self.chain.flush()

@@ -106,6 +106,13 @@ class BatchReduceOperator(BatchOperator):
                 raise self.context.function_error(error) from error
         self._emit(results)
 
+    @property
+    def reported_bytes(self) -> int:
+        return self._sorted.num_bytes
+
+    def release_memory(self) -> None:
+        self._sorted.spill()
+
     def close(self) -> None:
         try:
             super().close()

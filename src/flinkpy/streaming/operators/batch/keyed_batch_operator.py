@@ -129,6 +129,13 @@ class KeyedBatchOperator(BatchOperator):
             # The key selector failed, or the key is not hashable.
             raise self.context.function_error(error) from error
 
+    @property
+    def reported_bytes(self) -> int:
+        return (self._inputs if self._columns is None else self._columns).num_bytes
+
+    def release_memory(self) -> None:
+        (self._inputs if self._columns is None else self._columns).spill()
+
     def _finish_key(self) -> None:
         """Fires the timers of the current key and drops its state, after its last record."""
         if self._has_key:

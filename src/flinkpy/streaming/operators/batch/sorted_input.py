@@ -47,6 +47,11 @@ class SortedInput:
         self._num_bytes = 0
 
     @property
+    def num_bytes(self) -> int:
+        """The estimated size of the records in memory."""
+        return self._num_bytes
+
+    @property
     def is_empty(self) -> bool:
         return not self._rows and not self._sorter.num_runs
 
@@ -66,16 +71,17 @@ class SortedInput:
             is_part = key is row or (isinstance(row, (tuple, list)) and any(item is key for item in row))
             self._num_bytes += (len(numbers) - known) * (_BYTES_PER_KEY + (0 if is_part else size_of(key)))
         if self._num_bytes > self._memory_bytes:
-            self._spill()
+            self.spill()
 
     def records(self) -> SortedRecords:
         """Yields all records once. Nothing may be added afterwards."""
         if self._sorter.num_runs:
-            self._spill()
+            self.spill()
             return by_key(self._sorter.sorted())
         return self._in_memory()
 
-    def _spill(self) -> None:
+    def spill(self) -> None:
+        """Writes the records in memory to a file."""
         if not self._rows:
             return
         order = Order.concat(self._order)
@@ -142,6 +148,15 @@ class SortedColumns:
         self._sorter = ExternalSorter(spills, memory_bytes)
         self._fields = fields
         self._type_info = type_info
+
+    @property
+    def num_bytes(self) -> int:
+        """The estimated size of the records in memory."""
+        return self._sorter.num_bytes
+
+    def spill(self) -> None:
+        """Writes the records in memory to a file."""
+        self._sorter.spill()
 
     def add(self, batch: Batch) -> None:
         columns = batch.values
