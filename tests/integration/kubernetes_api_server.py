@@ -98,7 +98,7 @@ def api_server(directory: Path) -> Iterator[ApiServer]:
     require("kube apiserver", reason is None, str(reason))
     directory.mkdir(parents=True, exist_ok=True)
     certificates = directory / "certificates"
-    etcd_port, peer_port, port = _free_port(), _free_port(), _free_port()
+    etcd_port, peer_port, port = free_port(), free_port(), free_port()
     key = _service_account_key(directory)
     (directory / "tokens.csv").write_text(f'{ADMINISTRATOR_TOKEN},administrator,1,"system:masters"\n')
     url = f"https://127.0.0.1:{port}"
@@ -184,7 +184,7 @@ def _service_account_key(directory: Path) -> Path:
     return file
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -43,7 +43,7 @@ LOCAL_APPLICATION = "local-application"
 #: All options after the program belong to the program, even those with the names of ours.
 _SCRIPT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 #: Targets of Flink that flinkpy does not support: others start their processes, or Flink 2 has removed them.
-_FOREIGN_TARGETS = ("yarn", "kubernetes", "local-per-job")
+_FOREIGN_TARGETS = ("yarn", "kubernetes-per-job", "local-per-job")
 #: Least number of slots per TaskExecutor of a local application, unless the number is configured.
 _SLOTS_EACH = 4
 #: How long Ctrl-C waits for the jobs to be canceled before it stops the cluster.
@@ -74,14 +74,21 @@ def check_target(target: str | None) -> None:
 
 @click.command(cls=ProgramCommand)
 @configuration_options
-@click.option("-t", "--target", help="Must be `local-application`: all processes run on this host.")
+@click.option(
+    "-t",
+    "--target",
+    help="`local-application` (default): all processes run on this host. `kubernetes-application`: they are pods, and "
+    "PROGRAM is a file of their image.",
+)
 @click.option("-d", "--detached", is_flag=True, help="Run in the background; return when the application runs.")
 @click.option("--taskmanagers", type=click.IntRange(1, 256), help="TaskExecutor processes. Default: one per CPU core.")
 @click.option("--ready-file", hidden=True)
 @program_options
-@click.argument("program", type=ProgramType())
+@click.argument("program", type=ProgramType(is_checked=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
 def run_application(
+    context: click.Context,
     target: str | None,
     detached: bool,
     taskmanagers: int | None,
@@ -98,10 +105,18 @@ def run_application(
     Exits with 0 if the application finished or was canceled, else with the status the program gave to `sys.exit`, or
     1. Ctrl-C cancels the jobs.
     """
+    from flinkpy.configuration.core_options import EXECUTION_TARGET, KUBERNETES_APPLICATION
+
     check_target(target)
-    if target not in (None, LOCAL_APPLICATION):
+    if target not in (None, LOCAL_APPLICATION, KUBERNETES_APPLICATION):
         raise UserError(f"target `{target}` needs `flinkpy run`: an application always has a cluster of its own")
     configuration = load_valid_configuration(config_dir, properties, program_overrides(settings))
+    if (target or configuration.get_string(EXECUTION_TARGET.key, "")) == KUBERNETES_APPLICATION:
+        from flinkpy.cli.kubernetes import deploy_application
+
+        deploy_application(configuration, program, arguments)
+        return 0
+    program = ProgramType().convert(program, None, context)
     if detached:
         configuration.set_string("execution.attached", "false")
     return start_application(configuration, program, arguments, taskmanagers=taskmanagers, ready_file=ready_file)
@@ -313,7 +328,19 @@ def standalone_job(
     template = job_master_template()
     with _resource_manager(configuration, host, resourcemanager_port):
         service = run_dispatcher(configuration, ready_file=ready_file, application=application, template=template)
-        return serve(service, configuration, name="standalone-job")
+        status = serve(service, configuration, name="standalone-job")
+    if status != _EXIT_TERMINATED and has_own_deployment(configuration):
+        from flinkpy.cli.kubernetes import delete_own_cluster
+
+        delete_own_cluster(configuration)
+    return status
+
+
+def has_own_deployment(configuration: Configuration) -> bool:
+    """True if this process runs in the Deployment of `flinkpy run-application -t kubernetes-application`."""
+    from flinkpy.configuration import core_options, read_option
+
+    return read_option(configuration, core_options.EXECUTION_TARGET) == core_options.KUBERNETES_APPLICATION
 
 
 @contextmanager

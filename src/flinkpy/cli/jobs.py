@@ -70,21 +70,28 @@ _WHOLE_ID = re.compile(r"[0-9a-f]{32}")
 def dispatcher_address(configuration: Configuration, address: str | None) -> str | None:
     """Returns the address of the Dispatcher to use, or None if ZooKeeper names the leader.
 
-    It looks at `-m`, then ZooKeeper, then `jobmanager.rpc.address`, then the cluster started by
-    `flinkpy cluster start`. The result may hold several addresses, separated by commas. For a cluster of this host, it
-    also adds the file of the cluster's secret to `configuration`, unless that names one.
+    It looks at `-m`, then Kubernetes if `execution.target` is `kubernetes-session`, then ZooKeeper, then
+    `jobmanager.rpc.address`, then the cluster started by `flinkpy cluster start`. The result may hold several
+    addresses, separated by commas. It also adds to `configuration` the credentials of a cluster on Kubernetes, and the
+    file of the secret of a cluster of this host, unless the configuration names one.
 
     Raises:
         UserError: there is no cluster.
     """
     from flinkpy.cli.cluster import running_cluster, use_secret_of
     from flinkpy.client.cluster_client import configured_addresses, is_elected
+    from flinkpy.configuration import read_option
+    from flinkpy.configuration.core_options import EXECUTION_TARGET, KUBERNETES_SESSION
     from flinkpy.configuration.security_options import SECRET_FILE
 
     if address is not None:
         for part in address.split(","):
             split_address(part.strip(), "-m")
         return address
+    if read_option(configuration, EXECUTION_TARGET) == KUBERNETES_SESSION:
+        from flinkpy.cli.kubernetes import use_kubernetes_cluster
+
+        return use_kubernetes_cluster(configuration)
     if is_elected(configuration):
         return None
     configured = configured_addresses(configuration)
@@ -165,7 +172,8 @@ def _summary(job: dispatcher_pb2.JobOverview) -> str:
     "--target",
     metavar="TARGET",
     help="Cluster to use. `remote` (default): a running cluster. `local`: a cluster started by the program. "
-    "`local-threads`: threads of the program, for debugging. `local-application`: a cluster that runs the program, too "
+    "`local-threads`: threads of the program, for debugging. `kubernetes-session`: the one of "
+    "kubernetes.cluster-id. `local-application`: a cluster that runs the program, too "
     "(see `flinkpy run-application`). `spark`: no cluster; Spark runs the jobs (see `flinkpy spark-submit`).",
 )
 @program_options
@@ -197,6 +205,8 @@ def run(
     target = read_option(configuration, core_options.EXECUTION_TARGET)
     if detached or not configuration.contains_key(core_options.EXECUTION_ATTACHED.key):
         configuration.set_string(core_options.EXECUTION_ATTACHED.key, "false" if detached else "true")
+    if target == core_options.KUBERNETES_APPLICATION:
+        raise UserError(f"target `{target}` needs `flinkpy run-application`: the program runs beside the Dispatcher")
     if target == LOCAL_APPLICATION and address is None:
         return start_application(configuration, program, arguments)
     if target not in ("local", "embedded", core_options.LOCAL_THREADS, "spark") or address is not None:

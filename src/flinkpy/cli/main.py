@@ -41,6 +41,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "token": ("credentials", "token", "Print an access token for another program."),
     "health": ("health", "health", "Check the health of a service."),
     "cluster": ("cluster", "cluster", "Start, stop or inspect a cluster on this host."),
+    "kubernetes-session": ("kubernetes", "kubernetes_session", "Start or stop a cluster on Kubernetes."),
     "dashboard": ("dashboard", "dashboard", "Open the dashboard in a browser."),
     "completion": ("completion", "completion", "Print a script for completions in a shell."),
     "cluster-supervisor": ("cluster", "cluster_supervisor", ""),

@@ -240,6 +240,11 @@ def remote_address(configuration: Configuration) -> str | None:
             "option `execution.target` is `local-application`: start the program with `flinkpy run` or "
             "`flinkpy run-application`, which start a cluster for it"
         )
+    if target in core_options.KUBERNETES_TARGETS:
+        raise ConfigurationError(
+            f"option `execution.target` is `{target}`: start the program with `flinkpy run` or `flinkpy "
+            "run-application`, which find or start the cluster on Kubernetes"
+        )
     if is_elected(configuration):
         return ELECTED
     addresses = configured_addresses(configuration)

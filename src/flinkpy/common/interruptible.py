@@ -56,6 +56,10 @@ class AwaitedSignals:
         while not self._not_received.acquire(timeout=SIGNAL_LATENCY_S):
             continue
 
+    def wait_for(self, timeout_s: float) -> bool:
+        """Waits at most this long. Returns True if one of the signals has arrived, and may be called once then."""
+        return self._not_received.acquire(timeout=timeout_s)
+
 
 def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
     """Waits for the end of the child and returns its status as Popen does."""

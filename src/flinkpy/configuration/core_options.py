@@ -76,14 +76,17 @@ PID_DIR = string_option("env.pid.dir", None, "Directory where `flinkpy cluster` 
 
 #: The `execution.target` for debugging, see docs/debugging.md.
 LOCAL_THREADS = "local-threads"
+KUBERNETES_SESSION, KUBERNETES_APPLICATION = KUBERNETES_TARGETS = ("kubernetes-session", "kubernetes-application")
 EXECUTION_TARGET = enum_option(
     "execution.target",
-    ("local", LOCAL_THREADS, "remote", "embedded", "local-application", "spark"),
+    ("local", LOCAL_THREADS, "remote", "embedded", "local-application", "spark", *KUBERNETES_TARGETS),
     None,
     "Where `execute()` submits a job: `remote` uses the cluster at `jobmanager.rpc.address`, `local` an embedded "
     "cluster of this program, `local-threads` a cluster of threads of this program, for debugging (see "
     "docs/debugging.md). `local-application` is for `flinkpy run`: the program runs in a dedicated cluster on "
     "this host. `spark` runs batch jobs in the Spark session of the program, without a cluster (see docs/spark.md). "
+    "`kubernetes-session` and `kubernetes-application` are for `flinkpy run` and `flinkpy run-application` (see "
+    "docs/kubernetes.md). "
     "Default: `remote` if an address is configured, otherwise `local`.",
 )
 EXECUTION_ATTACHED = bool_option(

@@ -12,6 +12,7 @@ from flinkpy.configuration.options import (
     float_option,
     int_option,
     list_option,
+    memory_option,
     string_option,
 )
 
@@ -34,6 +35,12 @@ RPC_BIND_PORT = int_option(
     maximum=65535,
 )
 RESOURCE_ID = string_option("jobmanager.resource-id", None, "Id of this process in messages. Default: a generated id.")
+TOTAL_PROCESS_MEMORY = memory_option(
+    "jobmanager.memory.process.size",
+    None,
+    "Memory that the Dispatcher and its JobMasters may use, for the requests and limits of their pod on Kubernetes. "
+    "Default: no limit.",
+)
 FAILOVER_STRATEGY = enum_option(
     "jobmanager.execution.failover-strategy",
     ("region", "full"),

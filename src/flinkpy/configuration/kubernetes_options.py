@@ -9,6 +9,7 @@ from __future__ import annotations
 from flinkpy.configuration.options import (
     enum_option,
     float_option,
+    int_option,
     list_option,
     map_option,
     string_option,
@@ -80,6 +81,29 @@ JOB_MANAGER_POD_TEMPLATE = string_option(
     "YAML file with the pod that the pods of masters are made of. Its container `flink-main-container` becomes the "
     "Dispatcher.",
     "kubernetes.pod-template-file.default",
+)
+JOB_MANAGER_REPLICAS = int_option(
+    "kubernetes.jobmanager.replicas",
+    1,
+    "Number of pods of masters. More than one need high availability.",
+    minimum=1,
+)
+REST_SERVICE_EXPOSED_TYPE = enum_option(
+    "kubernetes.rest-service.exposed.type",
+    ("ClusterIP", "NodePort", "LoadBalancer", "Headless_ClusterIP"),
+    "ClusterIP",
+    "Type of the service by which clients reach the Dispatcher. Clients outside of Kubernetes need `NodePort` or "
+    "`LoadBalancer`.",
+)
+REST_SERVICE_EXPOSED_NODE_PORT_ADDRESS_TYPE = enum_option(
+    "kubernetes.rest-service.exposed.node-port-address-type",
+    ("InternalIP", "ExternalIP"),
+    "InternalIP",
+    "Which address of a node clients use if the type of the service is `NodePort`.",
+)
+REST_SERVICE_LABELS = map_option("kubernetes.rest-service.labels", "Additional labels of the service for clients.")
+REST_SERVICE_ANNOTATIONS = map_option(
+    "kubernetes.rest-service.annotations", "Annotations of the service for clients, such as those of load balancers."
 )
 TASK_MANAGER_SERVICE_ACCOUNT = string_option(
     "kubernetes.taskmanager.service-account",

@@ -160,7 +160,8 @@ class KubernetesApi:
 
     def _path(self, kind: str, name: str | None = None) -> str:
         group = _GROUPS[kind]
-        return f"{group}/namespaces/{self._namespace}/{kind}" + ("" if name is None else f"/{name}")
+        place = "" if kind == "nodes" else f"/namespaces/{self._namespace}"
+        return f"{group}{place}/{kind}" + ("" if name is None else f"/{name}")
 
     async def _call(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Manifest | None = None
@@ -204,6 +205,7 @@ class KubernetesApi:
 
 #: The path of the API of each kind of object.
 _GROUPS = {
+    "nodes": "/api/v1",
     "pods": "/api/v1",
     "configmaps": "/api/v1",
     "secrets": "/api/v1",

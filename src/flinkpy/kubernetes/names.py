@@ -64,6 +64,11 @@ def client_security_name(cluster_id: str) -> str:
     return f"flink-client-security-{cluster_id}"
 
 
+def rest_service_name(cluster_id: str) -> str:
+    """Returns the name of the service by which clients reach a cluster."""
+    return f"{cluster_id}-rest"
+
+
 def cluster_labels(cluster_id: str) -> dict[str, str]:
     """Returns the labels of all objects of a cluster."""
     return {LABEL_APP: cluster_id, LABEL_TYPE: LABEL_TYPE_NATIVE}

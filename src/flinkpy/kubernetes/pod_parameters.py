@@ -122,7 +122,7 @@ def _read(
     configuration: AnyConfiguration, of_component: _PodOptions, cpu: float, memory_bytes: int | None
 ) -> PodParameters:
     memory_factor = read_option(configuration, of_component.memory_limit_factor)
-    template = _read_template(configuration, of_component.template)
+    template = read_template(configuration, of_component.template)
     image = read_option(configuration, options.CONTAINER_IMAGE)
     if image is None and not _main_container(template).get("image"):
         raise ConfigurationError(
@@ -188,8 +188,8 @@ def _toleration(entry: Mapping[str, str], option: ConfigOption[Any]) -> dict[str
     return toleration
 
 
-def _read_template(configuration: AnyConfiguration, option: ConfigOption[str | None]) -> Manifest:
-    """Returns the pod of the template file; an empty one if none is configured."""
+def read_template(configuration: AnyConfiguration, option: ConfigOption[str | None]) -> Manifest:
+    """Returns the pod of the template file; an empty one if none is configured. Raises: ConfigurationError."""
     import yaml
 
     path = read_option(configuration, option)

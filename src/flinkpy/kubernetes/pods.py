@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.common.ids import ResourceID
@@ -36,7 +37,21 @@ POD_IP = "$(POD_IP)"
 #: Masters are reached by the name of a service, so they do not advertise the address that they bind.
 ANY_ADDRESS = "0.0.0.0"
 _RESOURCES_OF_RESOURCE_MANAGER = {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
-_RESTRICTED_POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+_ALIVE = ["flinkpy", "health", "--expect", "alive"]
+_PROBES: Manifest = {
+    "startupProbe": {
+        "exec": {"command": _ALIVE},
+        "periodSeconds": 3,
+        "timeoutSeconds": 10,
+        "failureThreshold": 40,
+    },
+    "livenessProbe": {"exec": {"command": _ALIVE}, "periodSeconds": 20, "timeoutSeconds": 10},
+    # Leads or stands by.
+    "readinessProbe": {"exec": {"command": ["flinkpy", "health"]}, "periodSeconds": 10, "timeoutSeconds": 10},
+}
+#: The group of the image's user, which may read mounted secrets.
+_IMAGE_GROUP = 9999
+_RESTRICTED_POD = {"runAsNonRoot": True, "fsGroup": _IMAGE_GROUP, "seccompProfile": {"type": "RuntimeDefault"}}
 _RESTRICTED_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
@@ -71,16 +86,47 @@ def task_manager_pod(
     return pod
 
 
-def job_manager_pod(parameters: PodParameters) -> Manifest:
-    """Returns the template of the pods that run the masters: a Dispatcher and a ResourceManager, a container each."""
-    bound = {"jobmanager.bind-host": ANY_ADDRESS, "resourcemanager.bind-host": ANY_ADDRESS}
-    arguments = ["dispatcher", *_settings(bound), *parameters.arguments]
+@dataclass(frozen=True, slots=True)
+class MastersCommand:
+    """The command of the main container of a pod of masters: a verb, and the words after all options."""
+
+    verb: str
+    trailing: tuple[str, ...] = ()
+
+
+def job_manager_pod(
+    parameters: PodParameters, command: MastersCommand, rpc_port: int, manager_port: int, *, is_highly_available: bool
+) -> Manifest:
+    """Returns the template of the pods that run the masters: a Dispatcher and a ResourceManager, a container each.
+
+    Args:
+        command: what the container of the Dispatcher runs.
+        rpc_port, manager_port: the ports of the Dispatcher and of the ResourceManager.
+        is_highly_available: others find the leader's own address. False: TaskExecutors find the ResourceManager by the
+            name of the service, also after its pod was replaced.
+    """
+    settings = {"jobmanager.bind-host": POD_IP, "jobmanager.rpc.address": POD_IP, "resourcemanager.rpc.address": POD_IP}
+    arguments = [command.verb, *_settings(settings), *parameters.arguments, *command.trailing]
     pod = _pod(parameters, job_manager_labels(parameters.cluster_id), arguments)
+    # Its pod may be there before it.
+    next(each for each in pod["spec"]["volumes"] if each["name"] == _SECURITY_VOLUME)["secret"].pop("optional", None)
     containers = pod["spec"]["containers"]
     main = next(each for each in containers if each["name"] == MAIN_CONTAINER)
+    bound = {"resourcemanager.bind-host": POD_IP if is_highly_available else ANY_ADDRESS}
     manager = {**copy.deepcopy(main), "name": "resourcemanager", "args": ["resourcemanager", *_settings(bound)]}
-    manager["resources"] = _RESOURCES_OF_RESOURCE_MANAGER
+    manager["resources"] = copy.deepcopy(_RESOURCES_OF_RESOURCE_MANAGER)
     containers.append(manager)
+    for container, service, port in ((main, "dispatcher", rpc_port), (manager, "resourcemanager", manager_port)):
+        container["env"] = _joined(
+            container["env"],
+            [
+                {"name": "FLINKPY_HEALTH_SERVICE", "value": service},
+                {"name": "FLINKPY_HEALTH_ADDRESS", "value": f"{POD_IP}:{port}"},
+            ],
+        )
+        container["ports"] = [*(container.get("ports") or []), {"containerPort": port}]
+        for name, probe in _PROBES.items():
+            container.setdefault(name, copy.deepcopy(probe))
     return pod
 
 
@@ -125,7 +171,7 @@ def _fill_spec(spec: Manifest, parameters: PodParameters) -> None:
     if parameters.tolerations:
         spec["tolerations"] = [*(spec.get("tolerations") or []), *(dict(each) for each in parameters.tolerations)]
     configuration = {"name": configuration_name(parameters.cluster_id)}
-    # Readable by the group, which a security context may set to that of the process.
+    # Readable by the group, which is the fsGroup of the security context.
     security = {"secretName": security_name(parameters.cluster_id), "optional": True, "defaultMode": 0o440}
     volumes = [
         {"name": _CONFIGURATION_VOLUME, "configMap": configuration},

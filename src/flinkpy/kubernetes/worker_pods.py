@@ -22,26 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.common.ids import ResourceID
-from flinkpy.kubernetes.names import LABEL_RESOURCE_ID, MAIN_CONTAINER
+from flinkpy.kubernetes.names import LABEL_RESOURCE_ID
+from flinkpy.kubernetes.pod_troubles import delay_of, end_of, in_parentheses
 
 Manifest = dict[str, Any]
-
-#: Reasons of a waiting container that no wait mends, or that the next pod may overcome.
-_CANNOT_START = frozenset(
-    {
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImageInspectError",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "PreCreateHookError",
-        "RegistryUnavailable",
-        "RunContainerError",
-    }
-)
-_MAX_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +125,11 @@ class WorkerPods:
         pod.is_created = True
         if event == "DELETED":
             del self._pods[resource_id]
-            return [WorkerEnded(resource_id, f"its pod was deleted{_in_parentheses(_end_of(manifest))}", is_left=False)]
-        if ended := _end_of(manifest):
+            return [WorkerEnded(resource_id, f"its pod was deleted{in_parentheses(end_of(manifest))}", is_left=False)]
+        if ended := end_of(manifest):
             del self._pods[resource_id]
             return [WorkerEnded(resource_id, ended, is_left=True)]
-        if delay := _delay_of(manifest):
+        if delay := delay_of(manifest):
             if delay == pod.delay:
                 return []
             pod.delay = delay
@@ -157,52 +141,3 @@ def resource_id_of(manifest: Manifest) -> ResourceID | None:
     """Returns the TaskExecutor of a pod; None if the pod is of somebody else."""
     name = (manifest.get("metadata") or {}).get("labels", {}).get(LABEL_RESOURCE_ID)
     return ResourceID(name) if name else None
-
-
-def _end_of(manifest: Manifest) -> str:
-    """Returns why the pod has ended, or cannot start; empty if it lives."""
-    status = manifest.get("status") or {}
-    container = _main_status(status)
-    state = container.get("state") or {}
-    if terminated := state.get("terminated"):
-        return f"its container ended: {_ending(terminated)}"
-    if (phase := status.get("phase")) in ("Failed", "Succeeded"):
-        # Evicted, OOM of the node, a node that was shut down: the reason is that of the pod.
-        return f"its pod ended with phase {phase}{_in_parentheses(_words(status))}"
-    waiting = state.get("waiting") or {}
-    if waiting.get("reason") in _CANNOT_START:
-        return f"its container cannot start: {_words(waiting)}"
-    return ""
-
-
-def _delay_of(manifest: Manifest) -> str:
-    """Returns why the pod waits; empty if it does not, or for no named reason."""
-    status = manifest.get("status") or {}
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return f"no node takes its pod: {_words(condition)}"
-    return ""
-
-
-def _main_status(status: Manifest) -> Manifest:
-    containers = status.get("containerStatuses") or []
-    return next((each for each in containers if each.get("name") == MAIN_CONTAINER), {})
-
-
-def _ending(terminated: Manifest) -> str:
-    code = terminated.get("exitCode")
-    signal = terminated.get("signal")
-    how = f"killed by signal {signal}" if signal else f"exit code {code}"
-    reason = terminated.get("reason")
-    said = _words(terminated) if reason not in (None, "Error", "Completed") or terminated.get("message") else ""
-    return f"{how}{_in_parentheses(said)}"
-
-
-def _words(described: Manifest) -> str:
-    """Returns the reason and the message of a status."""
-    parts = [str(described[key]).strip() for key in ("reason", "message") if described.get(key)]
-    return ": ".join(parts)[:_MAX_CHARS]
-
-
-def _in_parentheses(text: str) -> str:
-    return f" ({text})" if text else ""

@@ -31,6 +31,8 @@ WITHOUT_JSON = {
     "flamegraph": "files in the formats of other programs",
     "cluster start": "starts processes; `cluster status` shows them",
     "cluster stop": "stops processes",
+    "kubernetes-session start": "creates objects; kubectl shows them",
+    "kubernetes-session stop": "deletes objects",
     "dispatcher": "a service",
     "historyserver": "a service",
     "resourcemanager": "a service",

@@ -21,6 +21,11 @@ DIFFERENT_DEFAULTS = {
     **{
         f"kubernetes.{name}": "an empty map instead of none"
         for name in (
+            "jobmanager.annotations",
+            "jobmanager.labels",
+            "jobmanager.node-selector",
+            "rest-service.annotations",
+            "rest-service.labels",
             "taskmanager.labels",
             "taskmanager.annotations",
             "taskmanager.node-selector",

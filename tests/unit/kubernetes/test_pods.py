@@ -70,7 +70,11 @@ def test_a_pod_runs_one_task_executor_under_its_own_name() -> None:
 
 def test_it_meets_the_restricted_pod_security_standard() -> None:
     pod = made({})
-    assert pod["spec"]["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert pod["spec"]["securityContext"] == {
+        "runAsNonRoot": True,
+        "fsGroup": 9999,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     assert main_of(pod)["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

@@ -26,6 +26,7 @@ from flinkpy.common.errors import KubernetesError
 from flinkpy.common.ids import ResourceID
 from flinkpy.configuration.task_executor_process_spec import process_spec
 from flinkpy.kubernetes.api_client import KubernetesApi, is_conflict, is_expired
+from flinkpy.kubernetes.cluster_objects import owner_reference
 from flinkpy.kubernetes.names import selector, task_manager_labels
 from flinkpy.kubernetes.pod_parameters import PodParameters, read_task_manager_parameters
 from flinkpy.kubernetes.pods import pod_name, task_manager_pod
@@ -206,8 +207,7 @@ async def _deployment(api: KubernetesApi, name: str) -> dict[str, Any] | None:
         return None
     if found is None:
         return None
-    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": found["metadata"]["uid"]}
-    return {**reference, "controller": True, "blockOwnerDeletion": True}
+    return owner_reference(found)
 
 
 def make_kubernetes_driver(configuration: Configuration) -> KubernetesResourceManagerDriver:
