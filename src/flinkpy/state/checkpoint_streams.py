@@ -73,8 +73,12 @@ class StateFiles(Protocol):
         """
         ...
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
-        """Copies the verified content to a local file."""
+    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
+        """Copies the verified content to a local file.
+
+        Args:
+            never_changes: the caller will not write to `target`, so that it may be a hard link to the original.
+        """
         ...
 
 

@@ -26,7 +26,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import CheckpointStorageError, ConfigurationError
@@ -160,6 +160,18 @@ class LocalStateDirectories:
             directory.close()
 
 
+class _FileIdentity(NamedTuple):
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+
+
+def _identity_of(path: Path) -> _FileIdentity:
+    status = path.stat()
+    return _FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
 class LocalStateStore:
     """The copies of one job on this TaskExecutor. Thread: any.
 
@@ -172,6 +184,8 @@ class LocalStateStore:
         self._directories = tuple(directories)
         self._executor = executor
         self._index = LocalStateIndex()
+        #: What tells a copy from one that somebody has written to since.
+        self._identities: dict[Path, _FileIdentity] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._is_closed = False
@@ -184,6 +198,25 @@ class LocalStateStore:
         with self._lock:
             return self._index.find(original)
 
+    def has_linked(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> bool:
+        """Makes `target` a hard link to the copy of the file, if there is one that is as this process has written it.
+
+        Such a copy needs no verification, which would read it whole.
+        """
+        with self._lock:
+            copy = self._index.find(handle.path)
+            identity = None if copy is None else self._identities.get(copy)
+        if copy is None or identity is None:
+            return False
+        try:
+            os.link(copy, target)
+        except OSError:
+            return False
+        if _identity_of(target) == identity and identity.size == handle.size_bytes:
+            return True
+        target.unlink()
+        return False
+
     def new_path(self) -> Path:
         """Returns the path for a new copy. Raises: OSError if its directory cannot be made."""
         number = next(self._numbers)
@@ -192,8 +225,11 @@ class LocalStateStore:
         return directory / f"{number:08d}"
 
     def add(self, owner: Hashable, checkpoint_id: int, original: str, copy: Path) -> None:
+        """Raises: OSError if the copy cannot be read."""
+        identity = _identity_of(copy)
         with self._lock:
             if not self._is_closed:
+                self._identities[copy] = identity
                 replaced = self._index.add(owner, checkpoint_id, original, copy)
                 self._remove(() if replaced is None else (replaced,))
                 return
@@ -227,9 +263,12 @@ class LocalStateStore:
                 return
             self._is_closed = True
             self._index = LocalStateIndex()
+            self._identities.clear()
         remove_in_background(self._executor, self._directories)
 
     def _remove(self, paths: Sequence[Path]) -> None:
+        for path in paths:
+            self._identities.pop(path, None)
         if paths:
             remove_in_background(self._executor, paths)
 
@@ -312,11 +351,10 @@ class _BackupStream:
                 self._open_copy()
             assert self._copy is not None and self._path is not None
             self._copy.close()
+            self._streams.keep(handle.path, self._path)
         except OSError as error:
             self._drop_copy()
             _no_copy(handle.path, error)
-        else:
-            self._streams.keep(handle.path, self._path)
         return handle
 
     def abort(self) -> None:
@@ -372,9 +410,9 @@ class LocalFirstStateFiles:
         with self._measured():
             return self._open(handle)
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
+    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
         with self._measured():
-            self._fetch(handle, target)
+            self._fetch(handle, target, never_changes=never_changes)
 
     @contextmanager
     def _measured(self) -> Iterator[None]:
@@ -399,17 +437,20 @@ class LocalFirstStateFiles:
         self._count(handle, is_local=False)
         return opened
 
-    def _fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
+    def _fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool) -> None:
+        if never_changes and self._store is not None and self._store.has_linked(handle, target):
+            self._count(handle, is_local=True)
+            return
         local = self._local(handle)
         if local is not None:
             try:
-                self._files.fetch(local, target)
+                self._files.fetch(local, target, never_changes=never_changes)
             except CheckpointStorageError as error:
                 self._not_usable(handle, error)
             else:
                 self._count(handle, is_local=True)
                 return
-        self._files.fetch(handle, target)
+        self._files.fetch(handle, target, never_changes=never_changes)
         self._count(handle, is_local=False)
 
     def _local(self, handle: checkpoint_pb2.StreamStateHandle) -> checkpoint_pb2.StreamStateHandle | None:

@@ -532,8 +532,8 @@ class _CheckpointStorage:
     def open(self, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
         return self._files.open(handle)
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
-        self._files.fetch(handle, target)
+    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
+        self._files.fetch(handle, target, never_changes=never_changes)
 
     @cached_property
     def _files(self) -> StateFiles:

@@ -83,6 +83,19 @@ def test_a_local_file_is_stored_whole(location, tmp_path):
     assert target.read_bytes() == source.read_bytes()
 
 
+def test_a_local_file_that_never_changes_is_linked_once_it_is_verified(location, tmp_path):
+    source = tmp_path / "source.sst"
+    source.write_bytes(content_of("sst", 3 << 20))
+    handle = CheckpointStreamFactory(location.for_tasks, {}).store_file(source, CheckpointedStateScope.SHARED)
+    target = tmp_path / "target.sst"
+    StateFileReader({}).fetch(handle, target, never_changes=True)
+    assert target.stat().st_ino == Path(handle.path).stat().st_ino
+    Path(handle.path).write_bytes(b"X" * (3 << 20))
+    with pytest.raises(CorruptStateError):
+        StateFileReader({}).fetch(handle, tmp_path / "another.sst", never_changes=True)
+    assert not (tmp_path / "another.sst").exists()
+
+
 def test_the_error_names_a_missing_local_file_and_nothing_is_left(location, tmp_path):
     with pytest.raises(CheckpointStorageError, match=r"gone\.sst"):
         CheckpointStreamFactory(location.for_tasks, {}).store_file(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import shutil
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -57,7 +58,7 @@ class DirectoryStorage:
             raise CorruptStateError(f"{handle.path} is not what was written")
         return io.BytesIO(data)
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
+    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
         target.write_bytes(self.open(handle).read())
 
 
@@ -145,6 +146,29 @@ def test_a_file_is_linked_when_it_is_stored(h: Harness, tmp_path: Path) -> None:
     assert copy.stat().st_ino == source.stat().st_ino
     source.unlink()
     assert h.files.open(handle).read() == b"sorted strings" and h.storage.opened == [str(copy)]
+
+
+def test_a_file_that_never_changes_is_restored_as_a_link_to_its_untouched_copy(h: Harness, tmp_path: Path) -> None:
+    source = tmp_path / "000012.sst"
+    source.write_bytes(b"sorted strings")
+    handle = h.streams(1).store_file(source, CheckpointedStateScope.SHARED)
+    (copy,) = h.copies
+    h.files.fetch(handle, tmp_path / "linked", never_changes=True)
+    assert (tmp_path / "linked").stat().st_ino == copy.stat().st_ino
+    assert h.storage.opened == [], "it is not read to be verified"
+    assert (h.files.num_local, h.files.local_bytes) == (1, 14)
+    h.files.fetch(handle, tmp_path / "copied")
+    assert (tmp_path / "copied").stat().st_ino != copy.stat().st_ino, "a database writes to its other files"
+
+
+def test_a_copy_that_somebody_has_written_to_is_not_linked(h: Harness, tmp_path: Path) -> None:
+    handle = h.write(1, b"abcdefgh")
+    (copy,) = h.copies
+    copy.write_bytes(b"abcdefgX")
+    os.utime(copy, ns=(0, 0))
+    h.files.fetch(handle, tmp_path / "target", never_changes=True)
+    assert (tmp_path / "target").read_bytes() == b"abcdefgh"
+    assert h.files.num_remote == 1
 
 
 def test_a_copy_that_cannot_be_written_does_not_fail_the_checkpoint(h: Harness) -> None:

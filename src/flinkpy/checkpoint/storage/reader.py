@@ -67,14 +67,21 @@ class StateFileReader:
             return self._open_verified(path, handle)
         return self._downloaded(path, handle)
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
+    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
         try:
-            with self.open(handle) as source, open(target, "wb", buffering=0) as file:
-                while chunk := source.read(_CHUNK_BYTES):
-                    _write_all(file, chunk)
+            with self.open(handle) as source:
+                if never_changes and _has_linked(handle, source, target):
+                    return
+                self._copy(source, target)
         except OSError as error:
             target.unlink(missing_ok=True)
             raise storage_error("write", str(target), error) from error
+
+    @staticmethod
+    def _copy(source: BinaryIO, target: Path) -> None:
+        with open(target, "wb", buffering=0) as file:
+            while chunk := source.read(_CHUNK_BYTES):
+                _write_all(file, chunk)
 
     def _local_copy(self, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO | None:
         if not self._use_local or not handle.local_path:
@@ -149,6 +156,21 @@ class StateFileReader:
             raise missing_error(path) from error
         except OSError as error:
             raise storage_error("read", path, error) from error
+
+
+def _has_linked(handle: checkpoint_pb2.StreamStateHandle, verified: BinaryIO, target: Path) -> bool:
+    """Makes `target` a hard link to the verified file, if that has a name on the same file system."""
+    if handle.WhichOneof("location") != "path" or handle.compression:
+        return False
+    for name in filter(None, (handle.local_path, handle.path)):
+        try:
+            os.link(name, target)
+        except OSError:
+            continue
+        if os.path.samestat(os.fstat(verified.fileno()), target.stat()):
+            return True
+        target.unlink()  # another file has this name
+    return False
 
 
 def _verified_data(handle: checkpoint_pb2.StreamStateHandle) -> bytes:

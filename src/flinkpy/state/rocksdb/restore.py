@@ -45,7 +45,7 @@ from flinkpy.state.rocksdb.list_state import CHUNK_NUMBER, encode_chunk
 from flinkpy.state.rocksdb.row_journal import encode_entry
 from flinkpy.state.rocksdb.row_table import entry_schema
 from flinkpy.state.rocksdb.settings import RocksDBSettings
-from flinkpy.state.rocksdb.snapshots import Handles
+from flinkpy.state.rocksdb.snapshots import IMMUTABLE_FILES, Handles
 from flinkpy.state.rocksdb.tables import RowCodec
 from flinkpy.state.rocksdb.timer_queue import encode_timers
 from flinkpy.state.rocksdb.value_codec import encode, encode_many, freeze
@@ -219,9 +219,11 @@ class _Restore:
         path = directory / "db"
         path.mkdir(parents=True)
         with ThreadPoolExecutor(self._settings.transfer_threads, "rocksdb-download") as executor:
+            fetch = in_current_context(files.fetch)
             futures = [
-                executor.submit(in_current_context(files.fetch), file.handle, path / Path(file.local_name).name)
+                executor.submit(fetch, file.handle, path / name, never_changes=name.endswith(IMMUTABLE_FILES))
                 for file in (*handle.shared, *handle.private)
+                for name in [Path(file.local_name).name]
             ]
             try:
                 for future in futures:

@@ -41,7 +41,7 @@ from flinkpy.state.row_table import RowLayout
 from flinkpy.state.ttl import TimeToLive
 
 #: The suffixes of files that never change after they were written.
-_SHAREABLE = (".sst", ".blob")
+IMMUTABLE_FILES = (".sst", ".blob")
 #: The names of files that only concern this process.
 _LOCAL = ("LOCK", "LOG", "IDENTITY")
 Handles = dict[str, checkpoint_pb2.StreamStateHandle]
@@ -222,7 +222,7 @@ class NativeSnapshot:
         shared: Handles = {}
         uploads: list[tuple[Path, CheckpointedStateScope]] = []
         for path in sorted(self._files.directory.iterdir()):
-            if path.suffix in _SHAREABLE:
+            if path.suffix in IMMUTABLE_FILES:
                 known = reusable.get(path.name)
                 if known is not None and known.size_bytes == path.stat().st_size:
                     shared[path.name] = known
@@ -232,7 +232,7 @@ class NativeSnapshot:
                 uploads.append((path, CheckpointedStateScope.EXCLUSIVE))
         private: Handles = {}
         for path, uploaded in zip([path for path, _ in uploads], self._upload(streams, uploads)):
-            (shared if path.suffix in _SHAREABLE else private)[path.name] = uploaded
+            (shared if path.suffix in IMMUTABLE_FILES else private)[path.name] = uploaded
             self.bytes_persisted += uploaded.size_bytes
         stream = streams.create()
         try:
