@@ -77,7 +77,14 @@ class MemoryStreams:
         self.files[handle.path] = change(self.files[handle.path])
         handle.sha256 = hashlib.sha256(self.files[handle.path]).digest()
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
+    def fetch(
+        self,
+        handle: checkpoint_pb2.StreamStateHandle,
+        target: Path,
+        *,
+        never_changes: bool = False,
+        checks_itself: bool = False,
+    ) -> None:
         target.write_bytes(self.open(handle).read())
 
 

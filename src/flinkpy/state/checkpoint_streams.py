@@ -73,11 +73,20 @@ class StateFiles(Protocol):
         """
         ...
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
+    def fetch(
+        self,
+        handle: checkpoint_pb2.StreamStateHandle,
+        target: Path,
+        *,
+        never_changes: bool = False,
+        checks_itself: bool = False,
+    ) -> None:
         """Copies the verified content to a local file.
 
         Args:
             never_changes: the caller will not write to `target`, so that it may be a hard link to the original.
+            checks_itself: the caller checks what it reads with checksums of its own, so that a linked file is only
+                verified by its length.
         """
         ...
 

@@ -184,7 +184,7 @@ class LocalStateStore:
         self._directories = tuple(directories)
         self._executor = executor
         self._index = LocalStateIndex()
-        #: What tells a copy from one that somebody has written to since.
+        #: The identities of the copies when they were made. A copy with another one has been written to since.
         self._identities: dict[Path, _FileIdentity] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -410,9 +410,16 @@ class LocalFirstStateFiles:
         with self._measured():
             return self._open(handle)
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
+    def fetch(
+        self,
+        handle: checkpoint_pb2.StreamStateHandle,
+        target: Path,
+        *,
+        never_changes: bool = False,
+        checks_itself: bool = False,
+    ) -> None:
         with self._measured():
-            self._fetch(handle, target, never_changes=never_changes)
+            self._fetch(handle, target, never_changes=never_changes, checks_itself=checks_itself)
 
     @contextmanager
     def _measured(self) -> Iterator[None]:
@@ -437,20 +444,22 @@ class LocalFirstStateFiles:
         self._count(handle, is_local=False)
         return opened
 
-    def _fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool) -> None:
+    def _fetch(
+        self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool, checks_itself: bool
+    ) -> None:
         if never_changes and self._store is not None and self._store.has_linked(handle, target):
             self._count(handle, is_local=True)
             return
         local = self._local(handle)
         if local is not None:
             try:
-                self._files.fetch(local, target, never_changes=never_changes)
+                self._files.fetch(local, target, never_changes=never_changes, checks_itself=checks_itself)
             except CheckpointStorageError as error:
                 self._not_usable(handle, error)
             else:
                 self._count(handle, is_local=True)
                 return
-        self._files.fetch(handle, target, never_changes=never_changes)
+        self._files.fetch(handle, target, never_changes=never_changes, checks_itself=checks_itself)
         self._count(handle, is_local=False)
 
     def _local(self, handle: checkpoint_pb2.StreamStateHandle) -> checkpoint_pb2.StreamStateHandle | None:

@@ -532,8 +532,15 @@ class _CheckpointStorage:
     def open(self, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
         return self._files.open(handle)
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
-        self._files.fetch(handle, target, never_changes=never_changes)
+    def fetch(
+        self,
+        handle: checkpoint_pb2.StreamStateHandle,
+        target: Path,
+        *,
+        never_changes: bool = False,
+        checks_itself: bool = False,
+    ) -> None:
+        self._files.fetch(handle, target, never_changes=never_changes, checks_itself=checks_itself)
 
     @cached_property
     def _files(self) -> StateFiles:

@@ -94,6 +94,10 @@ def test_a_local_file_that_never_changes_is_linked_once_it_is_verified(location,
     with pytest.raises(CorruptStateError):
         StateFileReader({}).fetch(handle, tmp_path / "another.sst", never_changes=True)
     assert not (tmp_path / "another.sst").exists()
+    StateFileReader({}).fetch(handle, tmp_path / "unread.sst", never_changes=True, checks_itself=True)
+    Path(handle.path).write_bytes(b"shorter")
+    with pytest.raises(CorruptStateError):
+        StateFileReader({}).fetch(handle, tmp_path / "short.sst", never_changes=True, checks_itself=True)
 
 
 def test_the_error_names_a_missing_local_file_and_nothing_is_left(location, tmp_path):

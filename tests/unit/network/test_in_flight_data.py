@@ -357,7 +357,14 @@ class Streams:
         assert hashlib.sha256(data).digest() == handle.sha256
         return io.BytesIO(data)
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
+    def fetch(
+        self,
+        handle: checkpoint_pb2.StreamStateHandle,
+        target: Path,
+        *,
+        never_changes: bool = False,
+        checks_itself: bool = False,
+    ) -> None:
         raise AssertionError("not used")
 
 

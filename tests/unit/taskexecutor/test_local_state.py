@@ -58,7 +58,14 @@ class DirectoryStorage:
             raise CorruptStateError(f"{handle.path} is not what was written")
         return io.BytesIO(data)
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path, *, never_changes: bool = False) -> None:
+    def fetch(
+        self,
+        handle: checkpoint_pb2.StreamStateHandle,
+        target: Path,
+        *,
+        never_changes: bool = False,
+        checks_itself: bool = False,
+    ) -> None:
         target.write_bytes(self.open(handle).read())
 
 

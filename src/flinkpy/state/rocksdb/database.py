@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice, starmap
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,19 @@ class RocksDatabase:
                         # A batch can be written only once.
                         batch = self._rocksdict.WriteBatch(raw_mode=True)
                         put, delete = batch.put, batch.delete
+            if len(batch):
+                self._db.write(batch)
+
+    def put_pairs(self, pairs: Iterator[Pair]) -> None:
+        """Writes pairs that include no deletions. It is faster than `write`."""
+        self._link_files()
+        with self.failing("writing"):
+            batch = self._rocksdict.WriteBatch(raw_mode=True)
+            while chunk := list(islice(pairs, _ENTRIES_PER_LOOK)):
+                deque(starmap(batch.put, chunk), maxlen=0)
+                if batch.size_in_bytes() >= self._write_batch_bytes:
+                    self._db.write(batch)
+                    batch = self._rocksdict.WriteBatch(raw_mode=True)
             if len(batch):
                 self._db.write(batch)
 

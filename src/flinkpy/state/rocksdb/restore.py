@@ -211,7 +211,15 @@ class _Restore:
 
     # -- databases -------------------------------------------------------------------------------------------------
 
-    def _open_native(self, handle: _Incremental, directory: Path) -> tuple[RocksDatabase, StateRegistry]:
+    def _open_native(
+        self, handle: _Incremental, directory: Path, *, is_only_read: bool = False
+    ) -> tuple[RocksDatabase, StateRegistry]:
+        """Opens a database with the files of a handle.
+
+        Args:
+            is_only_read: the database is a source of records. It checks each block that it reads, so that its files
+                need not be read whole before.
+        """
         files = self._files
         with files.open(handle.meta) as file:
             registry, header = StateRegistry.from_file(file, handle.meta.path or "inlined native state")
@@ -221,9 +229,12 @@ class _Restore:
         with ThreadPoolExecutor(self._settings.transfer_threads, "rocksdb-download") as executor:
             fetch = in_current_context(files.fetch)
             futures = [
-                executor.submit(fetch, file.handle, path / name, never_changes=name.endswith(IMMUTABLE_FILES))
+                executor.submit(
+                    fetch, file.handle, path / name, never_changes=is_fixed, checks_itself=is_fixed and is_only_read
+                )
                 for file in (*handle.shared, *handle.private)
                 for name in [Path(file.local_name).name]
+                for is_fixed in [name.endswith(IMMUTABLE_FILES)]
             ]
             try:
                 for future in futures:
@@ -250,7 +261,7 @@ class _Restore:
             database.delete_range(_U16.pack(wanted.end + 1), _U16.pack(had.end + 1))
 
     def _copy_native(self, database: RocksDatabase, handle: _Incremental, directory: Path) -> None:
-        source, registry = self._open_native(handle, directory)
+        source, registry = self._open_native(handle, directory, is_only_read=True)
         try:
             self._registry.last_chunk = max(self._registry.last_chunk, registry.last_chunk)
             numbers = {
@@ -259,7 +270,9 @@ class _Restore:
             }
             start, end = self._range.start, self._range.end
             pairs = source.scan(_U16.pack(start), _U16.pack(end + 1))
-            database.write((key[:2] + numbers[key[2:4]] + key[4:], value) for key, value in pairs)
+            if any(theirs != ours for theirs, ours in numbers.items()):
+                pairs = ((key[:2] + numbers[key[2:4]] + key[4:], value) for key, value in pairs)
+            database.put_pairs(pairs)
         finally:
             source.release()
 
