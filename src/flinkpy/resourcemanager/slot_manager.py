@@ -645,7 +645,14 @@ class SlotManager:
         for info in self.task_executors:
             if missing <= 0:
                 break
-            if info.is_idle and info.profile is not None and not (info.is_being_renewed or info.jobs_with_partitions):
+            if not info.is_idle or info.profile is None or info.is_being_renewed or info.jobs_with_partitions:
+                continue
+            total = info.description.total
+            if any(
+                kind.environment_profile != info.profile
+                and (kind.resources.is_unknown or total.all_fields_no_less_than(kind.resources))
+                for kind in unfulfilled
+            ):
                 info.is_being_renewed = True
                 missing -= len(info.slots)
                 effects.append(RenewTaskExecutor(info.instance_id))

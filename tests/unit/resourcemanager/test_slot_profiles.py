@@ -8,6 +8,7 @@ import pytest
 from test_slot_manager import JOB, LEADER, OTHER, Machine, free
 
 from flinkpy.common.ids import InstanceID, JobID, ResourceID
+from flinkpy.common.resource_profile import ResourceProfile
 from flinkpy.resourcemanager.slot_manager import (
     RENEWAL_RETRY_MS,
     JobRequirements,
@@ -82,6 +83,23 @@ def test_an_idle_process_of_another_profile_is_renewed(machine: Machine) -> None
     anew = machine.executor("a", 2, pid=2, reported=False)
     effects = machine.run(machine.process_slot_report(anew, free(2), machine.now_ms))
     assert instances(effects) == [anew]
+
+
+def test_an_idle_process_is_not_renewed_for_a_requirement_that_it_is_too_small_for(machine: Machine) -> None:
+    instance, total = InstanceID("a-1"), ResourceProfile(4, 1000)
+    described = TaskExecutorDescription(
+        ResourceID("a"), "a:1", "a:2", 1, "host", 2, total=total, default_slot=total.divide(2)
+    )
+    machine.run(machine.register_task_executor(instance, described, machine.now_ms))
+    machine.run(machine.process_slot_report(instance, free(2), machine.now_ms))
+    (request,) = need(machine, 1, BLUE)
+    end(machine, request)
+    machine.run(machine.job_master_connected(OTHER, LEADER, machine.now_ms))
+    for sequence, cores, renewals in ((1, 5, []), (2, 4, [RenewTaskExecutor(instance)])):
+        needed = (ResourceRequirement(1, RED, ResourceProfile(cores)),)
+        declared = JobRequirements(OTHER, LEADER, "jm:1", needed, sequence)
+        effects = machine.run(machine.declare_requirements(declared, machine.now_ms))
+        assert [effect for effect in effects if isinstance(effect, RenewTaskExecutor)] == renewals
 
 
 def test_a_plain_job_does_not_run_in_a_process_with_packages_of_another_job(machine: Machine) -> None:
