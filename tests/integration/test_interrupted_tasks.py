@@ -14,6 +14,7 @@ from no_checkpoints import NoCheckpoints
 from flinkpy._proto import job_pb2
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.external_resource import ExternalResourceInfos
 from flinkpy.connector_api.source import Boundedness, ReaderStatus, SourceBase, SourceReader
 from flinkpy.connectors.discard_sink import DiscardingSink
 from flinkpy.datastream.functions import MapFunction
@@ -95,6 +96,7 @@ class Environment:
         self.metric_group = TaskMetricGroup(MetricScope("job", self.vertex.id, 0, 0), {})
         self.accumulators = AccumulatorRegistry(self.clock)
         self.cached_files: dict[str, str] = {}
+        self.external_resources: ExternalResourceInfos = {}
 
     def notify_running(self) -> None:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from clusters import RunningCluster, StartCluster
@@ -78,12 +79,37 @@ def test_a_job_that_leaks_is_named_and_its_neighbour_goes_on(start_cluster: Star
     assert process.popen.poll() is None and "tasks take turns" in cluster.log(process.spec.name)
 
 
-def test_a_group_that_no_task_executor_can_hold_says_by_how_much(start_cluster: StartCluster) -> None:
-    limit = {"resourcemanager.standalone.start-up-time": "1 s"}
-    cluster = start_cluster(num_task_executors=1, properties={**MEMORY, **limit, "taskmanager.cpu.cores": "4"})
-    group = SlotSharingGroup.builder("huge").set_cpu_cores(64).set_task_heap_memory_mb(10 << 20).build()
-    env = environment(cluster, 1)
-    env.from_sequence(1, 10).slot_sharing_group(group).print()
+class Gpus(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        infos = runtime_context.get_external_resource_infos("gpu")
+        self.indexes = sorted(str(info.get_property("index")) for info in infos)
+
+    def map(self, value: int) -> str:
+        return ",".join(self.indexes)
+
+
+def test_a_group_gets_what_it_requests_or_hears_what_is_missing(start_cluster: StartCluster, tmp_path: Path) -> None:
+    script = tmp_path / "discover.sh"
+    script.write_text("#!/bin/sh\necho 4,6\n")
+    script.chmod(0o755)
+    options = {
+        "resourcemanager.standalone.start-up-time": "1 s",
+        "taskmanager.cpu.cores": "4",
+        "external-resources": "gpu",
+        "external-resource.gpu.amount": "2",
+        "external-resource.gpu.driver-factory.class": "org.apache.flink.externalresource.gpu.GPUDriverFactory",
+        "external-resource.gpu.param.discovery-script.path": str(script),
+    }
+    cluster = start_cluster(num_task_executors=1, properties={**MEMORY, **options})
+
+    def run(gpus: int, cores: float, heap_mb: int) -> list[str]:
+        builder = SlotSharingGroup.builder("gpus").set_cpu_cores(cores).set_task_heap_memory_mb(heap_mb)
+        env = environment(cluster, 1)
+        numbers = env.from_sequence(1, 1).slot_sharing_group(builder.set_external_resource("gpu", gpus).build())
+        with numbers.map(Gpus(), output_type=Types.STRING()).execute_and_collect() as results:
+            return list(results)
+
+    assert run(gpus=2, cores=1, heap_mb=10) == ["4,6"]
     with pytest.raises(JobExecutionError, match=r"lacks CPU cores: 60") as raised:
-        env.execute("huge")
-    assert "task heap" in str(raised.value)
+        run(gpus=5, cores=64, heap_mb=10 << 20)
+    assert "task heap" in str(raised.value) and "gpu: 3" in str(raised.value)

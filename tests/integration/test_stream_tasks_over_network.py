@@ -16,6 +16,7 @@ from no_checkpoints import NoCheckpoints
 from flinkpy._proto import job_pb2
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.external_resource import ExternalResourceInfos
 from flinkpy.common.typeinfo import Types
 from flinkpy.connector_api.sink import SinkBase, SinkWriter
 from flinkpy.connector_api.source import Boundedness, ReaderStatus, SourceBase, SourceReader
@@ -120,6 +121,7 @@ class Environment:
         self.metric_group = TaskMetricGroup(MetricScope("job", self.vertex.id, 0, 0), {})
         self.accumulators = AccumulatorRegistry(self.clock)
         self.cached_files: dict[str, str] = {}
+        self.external_resources: ExternalResourceInfos = {}
 
     def send_operator_event(self, operator_id: str, event: Any) -> None:
         return

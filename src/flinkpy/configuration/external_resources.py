@@ -16,7 +16,7 @@ _PREFIX = "external-resource"
 
 @dataclass(frozen=True, slots=True)
 class ExternalResource:
-    """One configured resource. `driver_factory` is a dotted class name; None: the resource is only counted."""
+    """One configured resource. `driver_factory` names a class; None: the resource is only counted."""
 
     name: str
     amount: int

@@ -32,7 +32,9 @@ _NOT_APPLICABLE = (
 )
 
 #: Keys with a part that the user chooses and that flinkpy reads (`external_resources.py`).
-_READ_TEMPLATES = frozenset({"external-resource.<resource_name>.amount"})
+_READ_TEMPLATES = frozenset(
+    f"external-resource.<resource_name>.{part}" for part in ("amount", "driver-factory.class", "param.<param>")
+)
 
 #: The keys that this process has already checked.
 _seen: set[str] = set()

@@ -6,7 +6,10 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from flinkpy.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
+    from flinkpy.common.external_resource import ExternalResourceInfo
     from flinkpy.common.task_info import DistributedCache, JobInfo, TaskInfo
     from flinkpy.functions.state import (
         AggregatingState,
@@ -127,6 +130,15 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_global_job_parameters(self) -> dict[str, str]:
         """Returns all parameters that `ExecutionConfig.set_global_job_parameters` set."""
+
+    @abstractmethod
+    def get_external_resource_infos(self, resource_name: str) -> Set[ExternalResourceInfo]:
+        """Returns the units of an external resource that this TaskExecutor has; none if it has no such resource.
+
+        All tasks of a TaskExecutor get the same units.
+
+        Source: org.apache.flink.api.common.functions.RuntimeContext#getExternalResourceInfos.
+        """
 
     @abstractmethod
     def get_distributed_cache(self) -> DistributedCache:

@@ -40,6 +40,7 @@ from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext, check_bind
+from flinkpy.taskexecutor.external_resources import discover_external_resources
 from flinkpy.taskexecutor.memory_watchdog import MemoryWatchdog, memory_guard
 from flinkpy.taskexecutor.options import TaskExecutorOptions, task_executor_options, tmp_directories
 from flinkpy.taskexecutor.preload import preload
@@ -77,6 +78,7 @@ async def run_taskexecutor(
     guard = memory_guard(configuration)
     watches_memory = meter.has_limit and read_option(configuration, memory_options.WATCHDOG_ENABLED)
     configuration = with_derived_sizes(configuration)
+    external_resources = await asyncio.to_thread(discover_external_resources, configuration)
     initialize_file_systems(configuration)
     if not host.is_shared:
         _prepare_process(options)
@@ -120,7 +122,13 @@ async def run_taskexecutor(
         register_task_executor_metrics(metrics.group, configuration, network.buffer_pool, meter)
         metrics.start()
         deployer = NetworkTaskDeployer(
-            network, rpc_client, working_directory, configuration, metrics=metrics.registry, options=options
+            network,
+            rpc_client,
+            working_directory,
+            configuration,
+            metrics=metrics.registry,
+            options=options,
+            external_resources=external_resources,
         )
         task_executor = TaskExecutor(
             loop,

@@ -34,6 +34,7 @@ from flinkpy.common.errors import (
     TaskSubmissionError,
     UnsupportedOperationError,
 )
+from flinkpy.common.external_resource import ExternalResourceInfos
 from flinkpy.common.ids import ExecutionAttemptID, ResultPartitionID
 from flinkpy.common.job_modules import in_current_modules
 from flinkpy.common.python_environment import environments_root
@@ -133,6 +134,7 @@ class RuntimeEnvironment:
     metric_group: TaskMetricGroup
     accumulators: AccumulatorRegistry
     cached_files: Mapping[str, str]
+    external_resources: ExternalResourceInfos
     on_restored: Callable[[], Mapping[str, int]]
     shipped_files: ShippedFiles
     #: The positions of results in `vertex.results` that are final: what this attempt writes to them is dropped.
@@ -276,7 +278,9 @@ class NetworkTaskDeployer:
         clock: Clock | None = None,
         metrics: MetricRegistry | None = None,
         options: TaskExecutorOptions | None = None,
+        external_resources: ExternalResourceInfos | None = None,
     ) -> None:
+        self._external_resources = external_resources or {}
         self._metrics = metrics or MetricRegistry()
         self._options = options
         self._network = network
@@ -372,6 +376,7 @@ class NetworkTaskDeployer:
             metric_group=self._metric_group(job, vertex, deployment, configuration),
             accumulators=AccumulatorRegistry(self._clock),
             cached_files=user_code.cached_files,
+            external_resources=self._external_resources,
             on_restored=state.log_restore,
             shipped_files=ShippedFiles(),  # set when the files of the job have arrived
             final_results=frozenset(one.result_index for one in deployment.produced_partitions if one.is_final),

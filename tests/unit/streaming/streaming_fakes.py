@@ -15,6 +15,7 @@ from memory_checkpoints import MemoryStreams
 from flinkpy._proto import checkpoint_pb2, job_pb2
 from flinkpy.common.clock import ManualClock
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.external_resource import ExternalResourceInfos
 from flinkpy.connector_api.sink import SinkBase, SinkWriter
 from flinkpy.connector_api.source import Boundedness, ReaderStatus, SourceBase, SourceReader
 from flinkpy.graph import operator_specs as specs
@@ -395,6 +396,7 @@ class FakeTaskEnvironment:
         self.metric_group = TaskMetricGroup(MetricScope("job", vertex.id, 0, 0), {})
         self.accumulators = AccumulatorRegistry(self.clock)
         self.cached_files: dict[str, str] = {}
+        self.external_resources: ExternalResourceInfos = {}
         for name, value in overrides.items():
             setattr(self, name, value)
 

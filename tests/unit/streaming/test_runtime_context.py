@@ -19,6 +19,7 @@ from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
+from flinkpy.taskexecutor.gpu_driver import GPUInfo
 
 
 def context_of(**overrides: Any) -> StreamingRuntimeContext:
@@ -82,3 +83,10 @@ def test_cached_files_are_found_by_name() -> None:
 def test_keyed_state_needs_a_keyed_stream() -> None:
     with pytest.raises(UnsupportedOperationError, match="key_by first"):
         context_of().get_state(ValueStateDescriptor("s", Types.LONG()))
+
+
+def test_functions_see_the_external_resources_of_their_task_executor() -> None:
+    gpus = frozenset({GPUInfo("0")})
+    context = context_of(external_resources={"gpu": gpus})
+    assert context.get_external_resource_infos("gpu") == gpus
+    assert context.get_external_resource_infos("fpga") == frozenset()

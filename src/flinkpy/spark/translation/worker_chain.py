@@ -20,6 +20,7 @@ from flinkpy.checkpoint.storage.file_systems import use_file_systems_in_this_thr
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import InternalError, UnsupportedOperationError
+from flinkpy.common.external_resource import ExternalResourceInfos
 from flinkpy.connector_api.source import AddSplits, NoMoreSplits, ReaderRegistered, RequestSplit, SourceEvent
 from flinkpy.graph.operator_specs import SinkSpec
 from flinkpy.metrics.metric_registry import MetricScope
@@ -137,6 +138,8 @@ class WorkerEnvironment:
         self.state = _NoState()
         self.accumulators = AccumulatorRegistry(self.clock)
         self.cached_files: Mapping[str, str] = resolved(job.cached_files)
+        #: Executors of Spark have resources of their own.
+        self.external_resources: ExternalResourceInfos = {}
         self._host = host
         variables = {
             "<host>": "localhost",

@@ -5,10 +5,12 @@ Source: org.apache.flink.streaming.api.operators.StreamingRuntimeContext, pyflin
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.external_resource import ExternalResourceInfo
 from flinkpy.common.ids import JobID
 from flinkpy.common.task_info import DistributedCache, JobInfo, TaskInfo
 from flinkpy.configuration import read_option
@@ -97,6 +99,9 @@ class StreamingRuntimeContext(RuntimeContext):
 
     def get_histogram(self, name: str) -> Histogram:
         return self._environment.accumulators.get_or_add(name, Histogram)
+
+    def get_external_resource_infos(self, resource_name: str) -> Set[ExternalResourceInfo]:
+        return self._environment.external_resources.get(resource_name, frozenset())
 
     def get_distributed_cache(self) -> DistributedCache:
         return DistributedCache(self._environment.cached_files)

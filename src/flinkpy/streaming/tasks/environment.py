@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2, job_pb2
     from flinkpy.common.clock import Clock
     from flinkpy.common.configuration import Configuration
+    from flinkpy.common.external_resource import ExternalResourceInfos
     from flinkpy.network.input_gate import InputGate
     from flinkpy.network.result_partition import ResultPartition
     from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
@@ -105,6 +106,8 @@ class TaskEnvironment(Protocol):
     accumulators: AccumulatorRegistry
     #: The paths of the job's cached files, by name.
     cached_files: Mapping[str, str]
+    #: The external resources of the TaskExecutor.
+    external_resources: ExternalResourceInfos
     #: The positions in `vertex.results` of committables that the JobMaster has from an earlier attempt of this task and
     #: all other subtasks. What this attempt writes there is dropped.
     final_results: frozenset[int]
