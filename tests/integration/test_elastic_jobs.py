@@ -5,29 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from random import Random
 
 from clusters import StartCluster
-from job_support import wait_until
-from verifying.harness import UNTIL_HURRY, Run, VerifyingRuns
-
-ADAPTIVE = {
-    "jobmanager.scheduler": "Adaptive",
-    "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": "100 ms",
-    "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "100 ms",
-    "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": "100 ms",
-}
-
-
-def wait_for_parallelism(run: Run, parallelism: int) -> None:
-    """Waits until all subtasks run with this highest parallelism, and another checkpoint completes."""
-
-    def has_it() -> bool:
-        vertices = run.cluster.client.request_job(run.job_id).vertices
-        states = {name for vertex in vertices for name, count in vertex.tasks_per_state.items() if count}
-        return max(vertex.parallelism for vertex in vertices) == parallelism and states <= {"RUNNING", "FINISHED"}
-
-    wait_until(has_it, f"the job runs with parallelism {parallelism}")
-    run.wait_for_checkpoints()
+from test_exactly_once import INCREMENTAL, UNALIGNED
+from verifying.harness import UNTIL_HURRY, VerifyingRuns
+from verifying.rescales import ADAPTIVE, rescale_at_random, wait_for_parallelism
 
 
 def test_a_job_grows_and_shrinks_with_its_task_executors_and_as_its_user_says(
@@ -54,6 +37,18 @@ def test_a_job_grows_and_shrinks_with_its_task_executors_and_as_its_user_says(
         cluster.kill("taskexecutor-1")
         wait_for_parallelism(run, 1)
         assert run.num_restarts >= 1
+        run.hurry()
+        run.wait_for_end()
+    runs.assert_exactly_once(run)
+
+
+def test_random_rescales_with_in_flight_data_and_a_kill_cost_nothing_but_time(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    cluster = start_cluster(3, properties={"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s"})
+    runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
+    with runs.started(2, **ADAPTIVE, **INCREMENTAL, **UNALIGNED) as run:
+        rescale_at_random(run, Random(1), 3, most=3, kills_every=3)
         run.hurry()
         run.wait_for_end()
     runs.assert_exactly_once(run)
