@@ -73,16 +73,21 @@ class ApiServer:
     authority: Path
     directory: Path
 
-    def kubeconfig(self, token: str = ADMINISTRATOR_TOKEN) -> Path:
-        """Writes a kubeconfig file with which the holder of a token calls the server."""
-        file = self.directory / f"kubeconfig-{hashlib.sha256(token.encode()).hexdigest()[:8]}.yaml"
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def kubeconfig(self, token: str = ADMINISTRATOR_TOKEN, *, port: int | None = None) -> Path:
+        """Writes a kubeconfig file with which the holder of a token calls the server, or a proxy of it at `port`."""
+        url = f"https://127.0.0.1:{port or self.port}"
+        file = self.directory / f"kubeconfig-{hashlib.sha256(f'{url} {token}'.encode()).hexdigest()[:8]}.yaml"
         authority = base64.b64encode(self.authority.read_bytes()).decode()
         file.write_text(
             f"""apiVersion: v1
 kind: Config
 current-context: test
 contexts: [{{name: test, context: {{cluster: test, user: test}}}}]
-clusters: [{{name: test, cluster: {{server: '{self.url}', certificate-authority-data: {authority}}}}}]
+clusters: [{{name: test, cluster: {{server: '{url}', certificate-authority-data: {authority}}}}}]
 users: [{{name: test, user: {{token: '{token}'}}}}]
 """
         )

@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.timeout(600)]
 NAMESPACE = "sessions"
 MANIFESTS = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes-session"
 PROGRAM = """
+import sys
+
 from flinkpy.datastream import StreamExecutionEnvironment
 
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -50,23 +52,29 @@ class Namespace:
         path = f"/{group}/namespaces/{NAMESPACE}/{kind}"
         return self._client.get(path, params=query).raise_for_status().json()["items"]
 
-    def apply(self, file: Path) -> None:
-        """Applies manifests, which have no namespace of their own."""
+    def apply(self, file: Path, *, is_dry_run: bool = False) -> None:
+        """Applies manifests as kubectl does; with `is_dry_run`, the server only validates and admits them."""
         for manifest in yaml.safe_load_all(file.read_text()):
-            plural = manifest["kind"].lower() + "s" if manifest["kind"] != "NetworkPolicy" else "networkpolicies"
+            kind = manifest["kind"]
+            if kind in ("Kustomization", "Namespace"):
+                continue
             group = "api/v1" if manifest["apiVersion"] == "v1" else f"apis/{manifest['apiVersion']}"
-            name = manifest["metadata"]["name"]
+            plural = "networkpolicies" if kind == "NetworkPolicy" else f"{kind.lower()}s"
+            query = {"fieldManager": "test", "fieldValidation": "Strict"} | ({"dryRun": "All"} if is_dry_run else {})
             answer = self._client.patch(
-                f"/{group}/namespaces/{NAMESPACE}/{plural}/{name}",
-                params={"fieldManager": "test", "fieldValidation": "Strict"},
+                f"/{group}/namespaces/{NAMESPACE}/{plural}/{manifest['metadata']['name']}",
+                params=query,
                 content=yaml.safe_dump(manifest),
                 headers={"Content-Type": "application/apply-patch+yaml"},
             )
-            assert answer.status_code in (200, 201), answer.text
+            assert answer.status_code in (200, 201), f"{file.name}, {kind}: {answer.text}"
+            # Refused pods of a Deployment are only a warning.
+            assert "Warning" not in answer.headers, f"{file.name}, {kind}: {answer.headers['Warning']}"
 
     def restrict(self) -> None:
         """Lets the API server refuse pods that do not meet the restricted security standard."""
-        labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+        standards = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+        labels = {"metadata": {"labels": standards}}
         merge = {"Content-Type": "application/merge-patch+json"}
         self._client.patch(f"/api/v1/namespaces/{NAMESPACE}", json=labels, headers=merge).raise_for_status()
 
@@ -146,3 +154,27 @@ def test_a_session_whose_masters_cannot_start_is_refused_in_the_words_of_the_clu
     assert refused.returncode != 0
     assert "cannot start: ErrImagePull: registry.example.org/flinkpy:missing: not found" in refused.stderr
     wait_until(lambda: not namespace.all("configmaps", labelSelector="app=sick"), "nothing is left")
+
+
+def test_an_application_runs_beside_its_dispatcher_and_deletes_its_cluster(
+    flinkpy: Run, node: Kubelet, namespace: Namespace, tmp_path: Path
+) -> None:
+    output = tmp_path / "output"
+    program = tmp_path / "squares.py"
+    program.write_text(PROGRAM + f"open({str(output)!r}, 'w').write(' '.join(sys.argv[1:]))\n")
+    options = {
+        "kubernetes.cluster-id": "nightly",
+        "jobmanager.rpc.port": str(free_port()),
+        "resourcemanager.rpc.port": str(free_port()),
+    }
+    started = flinkpy("run-application", "-t", "kubernetes-application", f"local://{program}", "--day", "7", **options)
+    assert started.returncode == 0, (started.stderr, {path.name: path.read_text()[-3000:] for path in node.logs()})
+    wait_until(output.exists, "the program ends")
+    assert output.read_text() == "--day 7"
+    for kind in ("pods", "configmaps", "secrets"):
+        wait_until(lambda kind=kind: not namespace.all(kind, labelSelector="app=nightly"), f"the {kind} are collected")
+
+
+def test_the_manifests_of_fixed_clusters_are_accepted_by_the_api_server(namespace: Namespace) -> None:
+    for file in sorted((MANIFESTS.parent / "kubernetes").glob("*.yaml")):
+        namespace.apply(file, is_dry_run=True)

@@ -11,6 +11,7 @@ from clusters import RunningCluster, StartCluster
 from job_support import Gate, environment, resource_overview, wait_until
 from kubelet import Kubelet, kubelet
 from kubernetes_api_server import ApiServer, api_server
+from tcp_proxy import TcpProxy, tcp_proxy
 
 pytestmark = [pytest.mark.timeout(600)]
 
@@ -22,6 +23,13 @@ SELECTED = {"labelSelector": "component=taskmanager"}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with api_server(tmp_path_factory.mktemp("kubernetes")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def proxy(server: ApiServer) -> Iterator[TcpProxy]:
+    """The ResourceManager calls the API server through it; when it is cut, the server is away."""
+    with tcp_proxy(server.port) as running:
         yield running
 
 
@@ -49,8 +57,9 @@ class Pods:
     def names(self) -> list[str]:
         return sorted(pod["metadata"]["name"] for pod in self.all() if "deletionTimestamp" not in pod["metadata"])
 
-    def delete(self, name: str) -> None:
-        self._client.delete(f"{self._path}/pods/{name}").raise_for_status()
+    def evict(self, name: str) -> None:
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        self._client.post(f"{self._path}/pods/{name}/eviction", json=eviction).raise_for_status()
 
     def create(self, kind: str, manifest: dict[str, Any]) -> None:
         self._client.post(f"{self._path}/{kind}", json=manifest).raise_for_status()
@@ -71,7 +80,12 @@ Start = Callable[..., RunningCluster]
 
 @pytest.fixture
 def start(
-    start_cluster: StartCluster, server: ApiServer, node: Kubelet, pods: Pods, request: pytest.FixtureRequest
+    proxy: TcpProxy,
+    start_cluster: StartCluster,
+    server: ApiServer,
+    node: Kubelet,
+    pods: Pods,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Start]:
     clusters: list[RunningCluster] = []
 
@@ -81,7 +95,7 @@ def start(
             "kubernetes.cluster-id": "demo",
             "kubernetes.namespace": _namespace(request),
             "kubernetes.container.image.ref": IMAGE,
-            "kubernetes.config.file": str(server.kubeconfig()),
+            "kubernetes.config.file": str(server.kubeconfig(port=proxy.port)),
             "kubernetes.taskmanager.cpu.amount": "0.1",
             "resourcemanager.taskmanager-timeout": "1 s",
             "slot.idle.timeout": "100 ms",
@@ -108,7 +122,7 @@ def test_a_job_gets_pods_which_go_when_they_are_idle(start: Start, pods: Pods) -
     wait_until(lambda: pods.all() == [], "idle pods are deleted")
 
 
-@pytest.mark.parametrize("how", ["killed", "deleted"])
+@pytest.mark.parametrize("how", ["killed", "evicted"])
 def test_a_pod_that_ends_is_replaced_and_the_job_goes_on(
     how: str, start: Start, node: Kubelet, pods: Pods, tmp_path: Path
 ) -> None:
@@ -125,7 +139,7 @@ def test_a_pod_that_ends_is_replaced_and_the_job_goes_on(
     if how == "killed":
         node.kill(name)
     else:
-        pods.delete(name)
+        pods.evict(name)
     gate.wait_for_arrival(2)
     gate.open()
     client.get_job_execution_result().result()
@@ -172,3 +186,34 @@ def test_a_pod_that_no_node_takes_is_reported_and_starts_when_there_is_room(
     wait_until(lambda: "Unschedulable: 0/1 nodes are available" in cluster.log("resourcemanager"), "the reason")
     node.is_full.clear()
     wait_until(lambda: resource_overview(cluster).num_task_managers == 1, "it starts")
+
+
+def test_running_jobs_do_not_notice_that_the_api_server_is_away(
+    start: Start, proxy: TcpProxy, pods: Pods, tmp_path: Path
+) -> None:
+    cluster = start()
+    gate = Gate(tmp_path)
+    env = environment(cluster, 1)
+    env.from_sequence(1, 10).map(gate.pass_at(5)).print()
+    client = env.execute_async("gated")
+    gate.wait_for_arrival()
+    proxy.cut()
+    wait_until(lambda: "cannot list the pods of TaskExecutors" in cluster.log("resourcemanager"), "the driver notices")
+    proxy.resume()
+    gate.open()
+    client.get_job_execution_result().result()
+    wait_until(lambda: pods.all() == [], "the idle pod is deleted after all")
+
+
+def test_a_pod_that_ends_while_the_api_server_is_away_is_replaced(
+    start: Start, proxy: TcpProxy, node: Kubelet, pods: Pods
+) -> None:
+    cluster = start(**{"slotmanager.number-of-slots.min": "1"})
+    wait_until(lambda: resource_overview(cluster).num_task_managers == 1, "a pod runs")
+    (name,) = pods.names
+    proxy.cut()
+    node.kill(name)
+    wait_until(lambda: resource_overview(cluster).num_task_managers == 0, "the ResourceManager sees it go")
+    proxy.resume()
+    wait_until(lambda: resource_overview(cluster).num_task_managers == 1, "another pod runs")
+    assert name not in pods.names
