@@ -7,6 +7,7 @@ Differs: no image is the default, because none is published.
 from __future__ import annotations
 
 from flinkpy.configuration.options import (
+    bool_option,
     enum_option,
     float_option,
     int_option,
@@ -87,6 +88,26 @@ JOB_MANAGER_REPLICAS = int_option(
     1,
     "Number of pods of masters. More than one need high availability.",
     minimum=1,
+)
+JOB_MANAGER_OWNER_REFERENCE = list_option(
+    "kubernetes.jobmanager.owner.reference",
+    (),
+    "Objects that own the cluster, so that it is deleted with them, each as "
+    "`apiVersion:v1,kind:ConfigMap,name:owner,uid:...,controller:true,blockOwnerDeletion:true`.",
+)
+HOST_NETWORK_ENABLED = bool_option(
+    "kubernetes.hostnetwork.enabled", False, "Let all pods use the network of their nodes instead of one of their own."
+)
+PERSISTENT_VOLUME_CLAIM_READ_ONLY = bool_option(
+    "kubernetes.persistent-volume-claim-read-only",
+    False,
+    "Mount the volumes of `kubernetes.persistent-volume-claims` for reading only.",
+)
+INTERNAL_SERVICE_LABELS = map_option(
+    "kubernetes.internal-service.labels", "Additional labels of the service among the pods of the cluster."
+)
+INTERNAL_SERVICE_ANNOTATIONS = map_option(
+    "kubernetes.internal-service.annotations", "Annotations of the service among the pods of the cluster."
 )
 REST_SERVICE_EXPOSED_TYPE = enum_option(
     "kubernetes.rest-service.exposed.type",

@@ -24,7 +24,7 @@ from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import core_options, jobmanager_options, read_option, resource_manager_options
 from flinkpy.configuration import high_availability_options as ha_options
 from flinkpy.configuration import kubernetes_options as options
-from flinkpy.configuration.options import AnyConfiguration, entries_of
+from flinkpy.configuration.options import AnyConfiguration, ConfigOption, entries_of
 from flinkpy.configuration.redaction import is_sensitive
 from flinkpy.kubernetes.cluster_credentials import AUTHORITY_FILE, SECRET_FILE, SERVICE_FILE, ClusterCredentials
 from flinkpy.kubernetes.names import (
@@ -37,6 +37,7 @@ from flinkpy.kubernetes.names import (
 from flinkpy.kubernetes.pod_parameters import (
     Manifest,
     read_job_manager_parameters,
+    read_maps,
     read_task_manager_parameters,
     read_template,
 )
@@ -117,21 +118,24 @@ def _objects(
         )
     pod = job_manager_pod(parameters, command, rpc_port, manager_port, is_highly_available=is_highly_available)
     del pod["apiVersion"], pod["kind"]
-    deployment = {
+    deployment: Manifest = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": cluster_id, "labels": labels},
         "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod},
     }
+    if owners := _owners(configuration):
+        deployment["metadata"] = {**deployment["metadata"], "ownerReferences": owners}
     rpc, manager = _port("jobmanager-rpc", rpc_port), _port("resourcemanager-rpc", manager_port)
     # Masters find each other before they are ready.
     internal = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels, "ports": [rpc, manager]}
     data = _configuration_files(configuration, target, f"{cluster_id}.{parameters.namespace}", manager_port)
+    of_user = options.INTERNAL_SERVICE_LABELS, options.INTERNAL_SERVICE_ANNOTATIONS
     owned = (
         ("configmaps", _object("ConfigMap", configuration_name(cluster_id), labels, data=data)),
         ("secrets", _secret(security_name(cluster_id), labels, credentials.of_services)),
         ("secrets", _secret(client_security_name(cluster_id), labels, credentials.of_clients)),
-        ("services", _object("Service", cluster_id, labels, spec=internal)),
+        ("services", _service(cluster_id, labels, internal, configuration, of_user)),
         ("services", _rest_service(configuration, cluster_id, labels, rpc)),
     )
     return ClusterObjects(deployment, owned)
@@ -203,12 +207,35 @@ def _rest_service(configuration: AnyConfiguration, cluster_id: str, labels: Mapp
     spec: Manifest = {"type": "ClusterIP" if is_headless else exposed, "selector": dict(labels), "ports": [port]}
     if is_headless:
         spec["clusterIP"] = "None"
-    all_labels: dict[str, str] = read_option(configuration, options.REST_SERVICE_LABELS)
-    all_labels = {**all_labels, **labels}
-    service = _object("Service", rest_service_name(cluster_id), all_labels, spec=spec)
-    if annotations := read_option(configuration, options.REST_SERVICE_ANNOTATIONS):
+    name = rest_service_name(cluster_id)
+    labels_and_annotations = options.REST_SERVICE_LABELS, options.REST_SERVICE_ANNOTATIONS
+    return _service(name, labels, spec, configuration, labels_and_annotations)
+
+
+def _service(
+    name: str,
+    labels: Mapping[str, str],
+    spec: Manifest,
+    configuration: AnyConfiguration,
+    of_user: tuple[ConfigOption[dict[str, str]], ConfigOption[dict[str, str]]],
+) -> Manifest:
+    """Returns a service. `of_user`: the options of its additional labels and of its annotations."""
+    further, annotations = (read_option(configuration, option) for option in of_user)
+    service = _object("Service", name, {**further, **labels}, spec=spec)
+    if annotations:
         service["metadata"]["annotations"] = annotations
     return service
+
+
+def _owners(configuration: AnyConfiguration) -> list[Manifest]:
+    """Returns references to the objects that the user wants to own the cluster."""
+    required = ("apiVersion", "kind", "name", "uid")
+    owners: list[Manifest] = []
+    for entry in read_maps(configuration, options.JOB_MANAGER_OWNER_REFERENCE, required=required):
+        owner: Manifest = {key: entry[key] for key in required}
+        owner |= {key: entry[key] == "true" for key in ("controller", "blockOwnerDeletion") if key in entry}
+        owners.append(owner)
+    return owners
 
 
 def _port(name: str, number: int) -> Manifest:

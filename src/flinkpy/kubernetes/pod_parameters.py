@@ -95,6 +95,8 @@ class PodParameters:
     secrets: dict[str, str]
     environment_secrets: Mapping[str, tuple[str, str]]
     persistent_volume_claims: dict[str, str]
+    are_claims_read_only: bool
+    uses_host_network: bool
     template: Manifest
 
 
@@ -146,23 +148,25 @@ def _read(
         node_selector=read_option(configuration, of_component.node_selector),
         tolerations=tuple(
             _toleration(entry, of_component.tolerations)
-            for entry in _maps(configuration, of_component.tolerations, required=())
+            for entry in read_maps(configuration, of_component.tolerations, required=())
         ),
         arguments=tuple(shlex.split(read_option(configuration, of_component.arguments))),
         secrets=read_option(configuration, options.SECRETS),
         environment_secrets={
             entry["env"]: (entry["secret"], entry["key"])
-            for entry in _maps(configuration, options.ENV_SECRET_KEY_REF, required=("env", "secret", "key"))
+            for entry in read_maps(configuration, options.ENV_SECRET_KEY_REF, required=("env", "secret", "key"))
         },
         persistent_volume_claims=read_option(configuration, options.PERSISTENT_VOLUME_CLAIMS),
+        are_claims_read_only=read_option(configuration, options.PERSISTENT_VOLUME_CLAIM_READ_ONLY),
+        uses_host_network=read_option(configuration, options.HOST_NETWORK_ENABLED),
         template=template,
     )
 
 
-def _maps(
+def read_maps(
     configuration: AnyConfiguration, option: ConfigOption[tuple[str, ...]], *, required: tuple[str, ...]
 ) -> list[dict[str, str]]:
-    """Returns the elements of a list whose elements are maps, as `a:1,b:2;a:3,b:4`."""
+    """Returns the elements of a list whose elements are maps, as `a:1,b:2;a:3,b:4`. Raises: ConfigurationError."""
     found = []
     for text in read_option(configuration, option):
         try:

@@ -161,6 +161,8 @@ def _pod(parameters: PodParameters, labels: Mapping[str, str], arguments: list[s
 def _fill_spec(spec: Manifest, parameters: PodParameters) -> None:
     spec["serviceAccountName"] = parameters.service_account
     spec.setdefault("terminationGracePeriodSeconds", _GRACE_S)
+    if parameters.uses_host_network:
+        spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     spec.setdefault("securityContext", copy.deepcopy(_RESTRICTED_POD))
     spec["containers"] = list(spec.get("containers") or [])
     if parameters.pull_secrets:
@@ -178,7 +180,10 @@ def _fill_spec(spec: Manifest, parameters: PodParameters) -> None:
         {"name": _SECURITY_VOLUME, "secret": security},
         *({"name": _volume_name("secret", name), "secret": {"secretName": name}} for name in parameters.secrets),
         *(
-            {"name": _volume_name("claim", name), "persistentVolumeClaim": {"claimName": name}}
+            {
+                "name": _volume_name("claim", name),
+                "persistentVolumeClaim": {"claimName": name, "readOnly": parameters.are_claims_read_only},
+            }
             for name in parameters.persistent_volume_claims
         ),
     ]

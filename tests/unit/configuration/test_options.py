@@ -22,6 +22,8 @@ DIFFERENT_DEFAULTS = {
         f"kubernetes.{name}": "an empty map instead of none"
         for name in (
             "jobmanager.annotations",
+            "internal-service.annotations",
+            "internal-service.labels",
             "jobmanager.labels",
             "jobmanager.node-selector",
             "rest-service.annotations",

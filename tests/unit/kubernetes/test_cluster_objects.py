@@ -110,3 +110,23 @@ def test_an_application_runs_a_program_of_the_image() -> None:
     arguments = containers(objects)["flink-main-container"]["args"]
     assert arguments[0] == "standalone-job" and arguments[-4:] == ["--", "/opt/job.py", "-D", "x"]
     assert configuration(objects)["execution.target"] == "kubernetes-application"
+
+
+def test_a_cluster_may_have_owners_which_are_named_completely() -> None:
+    owner = "apiVersion:apps/v1,kind:Deployment,name:platform,uid:7,blockOwnerDeletion:true"
+    objects = session(**{"kubernetes.jobmanager.owner.reference": owner})
+    (found,) = objects.deployment["metadata"]["ownerReferences"]
+    assert found["uid"] == "7" and found["blockOwnerDeletion"] is True
+    with pytest.raises(ConfigurationError, match="uid is missing"):
+        session(**{"kubernetes.jobmanager.owner.reference": "apiVersion:v1,kind:ConfigMap,name:a"})
+
+
+def test_labels_of_users_do_not_replace_those_that_select() -> None:
+    objects = session(**{"kubernetes.internal-service.labels": "team:data,app:other"})
+    labels = of(objects, "services", "demo")["metadata"]["labels"]
+    assert labels["team"] == "data" and labels["app"] == "demo"
+
+
+def test_pods_may_use_the_network_of_their_nodes() -> None:
+    spec = session(**{"kubernetes.hostnetwork.enabled": "true"}).deployment["spec"]["template"]["spec"]
+    assert spec["hostNetwork"] is True and spec["dnsPolicy"] == "ClusterFirstWithHostNet"

@@ -59,7 +59,7 @@ def test_the_address_is_that_of_the_service(found: dict[str, Any], address: str)
         (ApiOfTest(service("ClusterIP"), {"data": {}}), KubernetesError, "has no ca.pem, client.pem, token"),
     ],
 )
-def test_what_is_missing_is_named(api: ApiOfTest, error: type[FlinkError], message: str) -> None:
+def test_everything_that_is_missing_is_named(api: ApiOfTest, error: type[FlinkError], message: str) -> None:
     with pytest.raises(error, match=message):
         retrieved(api)
 
