@@ -6,6 +6,7 @@ busy host each of its wake-ups waits for its turn, and an answer of several serv
 - *Time slices.* Since Linux 6.12 a thread may ask for a time slice of its own. A thread that wakes up interrupts one
   that has a longer slice. Its share of the CPU stays the same, so other processes lose nothing, and it needs no rights.
 - *Niceness.* Processes with a higher niceness get less of a CPU that several want. Anyone may raise it.
+- *Affinity.* A process may be bound to some CPUs.
 
 Thread: any; each call concerns the calling thread, and the threads and processes that it starts later.
 """
@@ -17,6 +18,8 @@ import logging
 import os
 import platform
 import struct
+
+from flinkpy.common.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +63,30 @@ def request_time_slice(slice_ns: int) -> bool:
         logger.debug("No time slice of %d ns: %s", slice_ns, os.strerror(ctypes.get_errno()))
         return False
     return True
+
+
+def bind_to_cpus(text: str) -> None:
+    """Binds the threads of this process to CPUs.
+
+    Args:
+        text: numbers and ranges, such as `0-3,8`.
+
+    Raises:
+        ConfigurationError: it is no such list, or this process may not use one of the CPUs.
+    """
+    wanted: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        last = last if dash else first
+        if not first.isdigit() or not last.isdigit() or int(last) < int(first):
+            raise ConfigurationError(f"{text!r} is no list of CPUs, such as 0-3,8")
+        wanted.update(range(int(first), int(last) + 1))
+    usable = os.sched_getaffinity(0)
+    if not wanted <= usable:
+        missing, known = (",".join(map(str, sorted(cpus))) for cpus in (wanted - usable, usable))
+        raise ConfigurationError(f"this process cannot use the CPUs {missing}; it can use {known}")
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), wanted)
 
 
 def raise_niceness(niceness: int) -> None:

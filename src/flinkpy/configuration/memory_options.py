@@ -12,6 +12,7 @@ from flinkpy.configuration.options import (
     float_option,
     list_option,
     memory_option,
+    string_option,
 )
 
 CPU_CORES: ConfigOption[float | None] = ConfigOption(
@@ -20,6 +21,12 @@ CPU_CORES: ConfigOption[float | None] = ConfigOption(
     None,
     "CPU cores that the slots of a TaskExecutor share. Default: the cores of the host, or the number of slots if that "
     "is higher.",
+)
+CPU_AFFINITY = string_option(
+    "flinkpy.taskmanager.cpu-affinity",
+    None,
+    "CPUs that a TaskExecutor uses, such as `0-3,8`. Its memory is then near them, and TaskExecutors of a host do not "
+    "move to the CPUs of one another. Default: those that the process was started with.",
 )
 TOTAL_PROCESS_MEMORY = memory_option(
     "taskmanager.memory.process.size",
@@ -72,20 +79,20 @@ JVM_OVERHEAD_FRACTION = float_option(
     maximum=1.0,
 )
 WATCHDOG_ENABLED = bool_option(
-    "taskmanager.memory.watchdog.enabled",
+    "flinkpy.taskmanager.memory.watchdog.enabled",
     True,
     "Whether a TaskExecutor slows its tasks down and fails the one that grows, before it exceeds "
     "`taskmanager.memory.process.size` or the limit of its container. Without both there is nothing to watch.",
 )
 WATCHDOG_PUSH_BACK = float_option(
-    "taskmanager.memory.watchdog.push-back-fraction",
+    "flinkpy.taskmanager.memory.watchdog.push-back-fraction",
     0.85,
     "Fraction of the limit from which on memory is released, and growing tasks take turns.",
     minimum=0.1,
     maximum=1.0,
 )
 WATCHDOG_FAIL = float_option(
-    "taskmanager.memory.watchdog.fail-fraction",
+    "flinkpy.taskmanager.memory.watchdog.fail-fraction",
     0.95,
     "Fraction of the limit from which on the task that has grown most fails.",
     minimum=0.1,

@@ -17,7 +17,7 @@ from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.c_allocator import keep_freed_memory, return_free_memory
 from flinkpy.common.cgroup import memory_limit
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.cpu_scheduling import raise_niceness
+from flinkpy.common.cpu_scheduling import bind_to_cpus, raise_niceness
 from flinkpy.common.errors import ConfigurationError, ErrorDomain, FlinkError
 from flinkpy.common.garbage_collector import tune_garbage_collector
 from flinkpy.common.memory_use import MemoryMeter
@@ -72,6 +72,7 @@ async def run_taskexecutor(
     host = host or ServiceHost(ready_file)
     if not host.is_shared:
         die_with_parent_if_asked()
+    _bind_to_cpus(configuration, host)
     options = task_executor_options(configuration)
     spec = process_spec(configuration)
     meter = MemoryMeter(None if spec is None else spec.total_process, memory_limit())
@@ -183,6 +184,13 @@ async def run_taskexecutor(
         logger.warning("ending the process although these did not stop: %s", ", ".join(leftover))
         _exit_now(exit_code)
     return exit_code
+
+
+def _bind_to_cpus(configuration: Configuration, host: ServiceHost) -> None:
+    """Binds the process to its CPUs, unless it belongs to a program. Raises: ConfigurationError."""
+    cpus = read_option(configuration, memory_options.CPU_AFFINITY)
+    if cpus is not None and not host.is_shared:
+        bind_to_cpus(cpus)
 
 
 def _prepare_process(options: TaskExecutorOptions) -> None:

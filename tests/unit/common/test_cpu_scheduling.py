@@ -11,7 +11,8 @@ import threading
 import pytest
 
 from flinkpy.common import cpu_scheduling
-from flinkpy.common.cpu_scheduling import DEFAULT_SLICE_NS, SERVICE_SLICE_NS, request_time_slice
+from flinkpy.common.cpu_scheduling import DEFAULT_SLICE_NS, SERVICE_SLICE_NS, bind_to_cpus, request_time_slice
+from flinkpy.common.errors import ConfigurationError
 
 
 def in_thread(check: object) -> object:
@@ -51,3 +52,18 @@ def test_a_process_gives_way_by_its_niceness() -> None:
             [sys.executable, "-c", code.format(steps)], check=True, capture_output=True, start_new_session=True
         )
         assert int(process.stdout) == min(19, before + steps)
+
+
+def test_a_process_is_bound_to_cpus() -> None:
+    cpu = min(os.sched_getaffinity(0))
+    code = f"import os; from flinkpy.common.cpu_scheduling import bind_to_cpus; bind_to_cpus('{cpu}-{cpu}'); "
+    command = [sys.executable, "-c", code + "print(*os.sched_getaffinity(0))"]
+    assert int(subprocess.run(command, check=True, capture_output=True).stdout) == cpu
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("0-", "is no list of CPUs"), ("3-1", "is no list"), ("9999", "cannot use the CPUs 9999; it")]
+)
+def test_cpus_that_do_not_exist_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        bind_to_cpus(text)

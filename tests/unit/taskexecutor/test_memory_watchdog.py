@@ -134,6 +134,6 @@ def test_this_process_is_measured() -> None:
 
 
 def test_the_levels_must_be_in_order() -> None:
-    configuration = Configuration.from_dict({"taskmanager.memory.watchdog.push-back-fraction": "0.99"})
+    configuration = Configuration.from_dict({"flinkpy.taskmanager.memory.watchdog.push-back-fraction": "0.99"})
     with pytest.raises(ConfigurationError, match=r"push-back-fraction. is 0.99, but must not be above"):
         memory_guard(configuration)
