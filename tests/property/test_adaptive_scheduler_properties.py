@@ -27,6 +27,9 @@ class AdaptiveClusterMachine(ClusterMachine):
             for result in vertex.results:
                 result.type = job_pb2.PIPELINED_BOUNDED
                 result.partitioner_name = "FORWARD" if result.distribution == job_pb2.POINTWISE else "HASH"
+        if len(graph.vertices) > 2:  # two pipelines: a rescale of one lets the other go on
+            del graph.vertices[1].results[:]
+            del graph.vertices[2].inputs[:]
         adaptive = AdaptiveSchedulerOptions(
             is_enabled=True,
             resource_wait_timeout_ms=5_000,

@@ -8,6 +8,7 @@ from random import Random
 
 from job_support import wait_until
 
+from flinkpy._proto import job_pb2
 from flinkpy.cli.rescale import wanted_bounds
 from verifying.harness import Run
 
@@ -55,17 +56,21 @@ def rescale_at_random(run: Run, random: Random, count: int, *, most: int, kills_
         parallelism = random.choice([one for one in range(1, most + 1) if one != parallelism])
         if kills_every and number % kills_every == 0:
             run.cluster.add_task_executors(1)
+            before = run.cluster.client.request_job(run.job_id)
             rescale(run, parallelism)
-            _kill_one(run, random)
+            _kill_one(run, random, before)
         else:
             rescale(run, parallelism)
         wait_for_parallelism(run, parallelism)
 
 
-def _kill_one(run: Run, random: Random) -> None:
-    """Kills a process when the job waits for its checkpoint, or when its tasks have been stopped, or soon after."""
+def _kill_one(run: Run, random: Random, before: job_pb2.JobDetails) -> None:
+    """Kills a process when the job waits for its checkpoint, or when its tasks have been stopped, or soon after.
+
+    Args:
+        before: the job before the rescale.
+    """
     moment = random.choice(["at once", "stopped", "deployed"])
-    before = run.cluster.client.request_job(run.job_id)
     if moment != "at once":
         status = "RESTARTING" if moment == "stopped" else "RUNNING"
         reached_ms = before.status_timestamps.get(status, 0)
