@@ -28,6 +28,7 @@ BENCHMARKS = {
     "windows-rows": ("benchmarks.windows_rows", "run"),
     "start": ("benchmarks.start", "run"),
     "memory": ("benchmarks.memory", "run"),
+    "memory-limit": ("benchmarks.memory_limit", "run"),
     "batch-memory": ("benchmarks.batch_memory", "run"),
     "batch-spark": ("benchmarks.batch_spark", "run"),
     "state-ops": ("benchmarks.state_ops", "run"),

@@ -47,7 +47,7 @@ from flinkpy.taskexecutor.preload import preload
 from flinkpy.taskexecutor.shuffle_directories import ShuffleDirectories
 from flinkpy.taskexecutor.task_deployer import NetworkTaskDeployer
 from flinkpy.taskexecutor.task_executor import TaskExecutor
-from flinkpy.taskexecutor.task_executor_metrics import register_task_executor_metrics
+from flinkpy.taskexecutor.task_executor_metrics import register_memory_watchdog, register_task_executor_metrics
 
 logger = logging.getLogger(__name__)
 
@@ -150,6 +150,7 @@ async def run_taskexecutor(
         memory_watchdog = MemoryWatchdog(
             task_executor, meter, guard, lambda: task_executor.service.unfinished_tasks, _free_memory
         )
+        register_memory_watchdog(metrics.group, memory_watchdog)
         if not host.is_shared:
             watchdog.start()
             if watches_memory:

@@ -12,6 +12,7 @@ from flinkpy.configuration import read_option, state_backend_options
 from flinkpy.metrics.metric_registry import NamedMetricGroup
 from flinkpy.network.buffer_pool import NetworkBufferPool
 from flinkpy.state.rocksdb.settings import shared_memory_in_use
+from flinkpy.taskexecutor.memory_watchdog import MemoryWatchdog
 
 #: The budget of a process without a limit, as in Flink's metrics of memory whose size is undefined.
 UNKNOWN_BYTES = -1
@@ -37,6 +38,13 @@ def register_task_executor_metrics(
     direct = status.add_group("JVM").add_group("Memory").add_group("Direct")
     direct.gauge("MemoryUsed", _arrow_bytes)
     direct.gauge("TotalCapacity", _arrow_bytes)
+
+
+def register_memory_watchdog(group: NamedMetricGroup, watchdog: MemoryWatchdog) -> None:
+    """Registers how often the process pushed back, and how many of its tasks failed for their memory."""
+    process = group.add_group("Status").add_group("Flink").add_group("Memory").add_group("Process")
+    process.count_only("numPushBacks", lambda: watchdog.num_push_backs)
+    process.count_only("numFailedTasks", lambda: watchdog.num_failed_tasks)
 
 
 def _register_network(group: NamedMetricGroup, pool: NetworkBufferPool) -> None:

@@ -37,6 +37,7 @@ class ResourceManager:
                 resourcemanager_pb2.SlotStatus(slot_index=1),
             ],
             last_heartbeat_ms=7,
+            total_resource=common_pb2.ResourceProfile(cpu_cores=4, task_heap_bytes=600, task_off_heap_bytes=8),
         )
         is_wanted = request.resource_id in ("", "te-1")
         return resourcemanager_pb2.TaskManagerInfoResponse(task_managers=[found] if is_wanted else [])
@@ -52,7 +53,9 @@ class TaskExecutor:
         if self._error is not None:
             raise self._error
         dump = metrics_pb2.MetricsDump()
-        dump.groups.add().metrics.add(name="Status.JVM.Memory.Heap.Used", kind="gauge", number=5)
+        group = dump.groups.add()
+        group.metrics.add(name="Status.JVM.Memory.Heap.Used", kind="gauge", number=5)
+        group.metrics.add(name="Status.Flink.Memory.Process.Total", kind="gauge", number=1000)
         return dump
 
     async def request_thread_dump(self, request: Any, timeout_s: float) -> taskexecutor_pb2.ThreadDump:
@@ -91,6 +94,9 @@ def test_details_show_allocated_slots_and_metrics() -> None:
     found = harness().call("GET", "/taskmanagers/te-1").json()
     assert [(slot["jobId"], slot["assignedTasks"]) for slot in found["allocatedSlots"]] == [(JOB_ID, 3)]
     assert found["metrics"]["heapUsed"] == 5
+    memory = found["memoryConfiguration"]
+    assert (memory["taskHeap"], memory["taskOffHeap"], memory["totalProcessMemory"]) == (600, 8, 1000)
+    assert memory["frameworkHeap"] is None
     assert "stale" not in found
 
 

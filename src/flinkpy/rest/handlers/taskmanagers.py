@@ -110,6 +110,11 @@ async def task_manager_details(call: RestCall) -> TaskManagerDetailsInfo:
         configured = details.memory_configuration
         configured.network_memory = _known(values, "Status.Shuffle.Netty.TotalMemory")
         configured.managed_memory = _known(values, "Status.Flink.Memory.Managed.Total")
+        total = resource_profile_from_proto(found, "total_resource", ResourceProfile.ANY)
+        if not total.is_any:
+            configured.task_heap, configured.task_off_heap = total.task_heap_bytes, total.task_off_heap_bytes
+        budget = _known(values, "Status.Flink.Memory.Process.Total")
+        configured.total_process_memory = None if budget == UNKNOWN else budget
         details.hardware.managed_memory = configured.managed_memory or 0
     return details
 

@@ -31,7 +31,10 @@ class HardwareDescription(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class TaskExecutorMemoryConfiguration(msgspec.Struct, kw_only=True, rename="camel"):
-    """Configured memory in bytes. Only options that flinkpy uses have a value; the others belong to a JVM."""
+    """The memory of a TaskManager in bytes, as configured or derived. `totalProcessMemory` is its lowest limit.
+
+    Parts that nothing reports are null.
+    """
 
     framework_heap: int | None = None
     task_heap: int | None = None
