@@ -231,8 +231,8 @@ def test_a_malformed_or_unknown_trigger_id_is_refused() -> None:
 def test_metrics_of_a_task_manager_are_named_and_chosen() -> None:
     server, name = harness(), "Status.JVM.Memory.Heap.Used"
     assert server.call("GET", "/taskmanagers/te-1/metrics").json() == [
-        {"id": name},
         {"id": "Status.Flink.Memory.Process.Total"},
+        {"id": name},
     ]
     assert server.call("GET", f"/taskmanagers/te-1/metrics?get={name},x").json() == [{"id": name, "value": "5"}]
     silent = harness(RpcTimeoutError("no answer"))
