@@ -122,6 +122,8 @@ def test_the_closest_limit_counts(tmp_path: Path) -> None:
     assert both.read() == MemoryReading(used, 2_500_000, 500_000)
     assert both.limit_bytes == 1 << 20
     assert not MemoryMeter(None, None).has_limit
+    status.write_text("VmRSS:\t 900 kB\n")
+    assert MemoryMeter(1 << 20, None, str(status)).used_bytes() == 900 * 1024
 
 
 def test_this_process_is_measured() -> None:
