@@ -132,7 +132,6 @@ class Kubelet:
                     },
                 )
                 return
-            self._seen.add(uid)
             binding = {
                 "apiVersion": "v1",
                 "kind": "Binding",
@@ -140,6 +139,7 @@ class Kubelet:
                 "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
             }
             client.post(f"{self._pods}/{name}/binding", json=binding).raise_for_status()
+            self._seen.add(uid)
             self._run(self._run_pod, pod)
 
     def _remove(self, client: httpx.Client, name: str) -> None:
@@ -153,6 +153,11 @@ class Kubelet:
             except httpx.HTTPError:
                 self._is_closed.wait(0.2)
 
+    def _report_containers(self, client: httpx.Client, name: str, containers: _Containers) -> None:
+        """Reports the states of all containers. One at a time, so that an older report does not follow a newer one."""
+        with containers.reporting:
+            self._report(client, name, containers.status())
+
     def _run_pod(self, pod: Manifest) -> None:
         name = pod["metadata"]["name"]
         containers = _Containers(pod)
@@ -162,7 +167,7 @@ class Kubelet:
                 for each in missing:
                     problem = {"reason": "ErrImagePull", "message": f"{each['image']}: not found"}
                     containers.states[each["name"]] = {"waiting": problem}
-                self._report(client, name, containers.status())
+                self._report_containers(client, name, containers)
                 return
             directory = self._directory / name
             directory.mkdir()
@@ -195,17 +200,17 @@ class Kubelet:
                 self.processes[name if is_main else f"{name}/{label}"] = process
                 started = {"startedAt": _timestamp()}
                 containers.started(label, {"running": started}, is_ready="readinessProbe" not in container)
-                self._report(client, name, containers.status())
+                self._report_containers(client, name, containers)
                 if "readinessProbe" in container:
                     probe = container["readinessProbe"]["exec"]["command"]
                     while process.poll() is None and _start(probe, environment, places, directory, None).wait() != 0:
                         self._is_closed.wait(_PROBE_PAUSE_S)
                     containers.ready.add(label)
-                    self._report(client, name, containers.status())
+                    self._report_containers(client, name, containers)
                 code = process.wait()
                 ended = {**started, "finishedAt": _timestamp(), "exitCode": code if code >= 0 else 128 - code}
                 containers.ended(label, {"terminated": ended})
-                self._report(client, name, containers.status())
+                self._report_containers(client, name, containers)
                 if pod["spec"].get("restartPolicy", "Always") != "Always":
                     return
 
@@ -287,6 +292,7 @@ class _Containers:
     """The states of the containers of a pod."""
 
     def __init__(self, pod: Manifest) -> None:
+        self.reporting = threading.Lock()
         self._pod = pod
         self._containers = pod["spec"]["containers"]
         self.states: dict[str, Manifest] = {}

@@ -52,6 +52,15 @@ class Namespace:
         path = f"/{group}/namespaces/{NAMESPACE}/{kind}"
         return self._client.get(path, params=query).raise_for_status().json()["items"]
 
+    def masters(self, cluster_id: str) -> dict[str, Any]:
+        """Returns the pod of the masters."""
+        (pod,) = self.all("pods", labelSelector=f"app={cluster_id},component=jobmanager")
+        return pod
+
+    def is_restarted(self, cluster_id: str) -> bool:
+        containers = self.masters(cluster_id)["status"]["containerStatuses"]
+        return all(each["ready"] and each["restartCount"] for each in containers)
+
     def apply(self, file: Path, *, is_dry_run: bool = False) -> None:
         """Applies manifests as kubectl does; with `is_dry_run`, the server only validates and admits them."""
         for manifest in yaml.safe_load_all(file.read_text()):
@@ -120,7 +129,7 @@ def test_a_session_runs_jobs_in_pods_and_leaves_nothing(
         "jobmanager.rpc.port": str(rpc_port),
         "resourcemanager.rpc.port": str(free_port()),
     }
-    started = flinkpy("kubernetes-session", "start", **options)
+    started = flinkpy("kubernetes-session", "start", "--timeout", "120", **options)
     logs = {path.name: path.read_text()[-3000:] for path in node.logs()}
     assert started.returncode == 0, (started.stderr, logs)
     again = flinkpy("kubernetes-session", "start", **options)
@@ -134,6 +143,12 @@ def test_a_session_runs_jobs_in_pods_and_leaves_nothing(
         assert ran.returncode == 0, (ran.stderr, logs)
         assert str([x * x for x in range(1, 11)]) in ran.stdout
         assert namespace.all("pods", labelSelector="app=demo,component=taskmanager")
+        # Both masters die. Their containers are started again, and run jobs.
+        for container in ("", "/resourcemanager"):
+            node.kill(f"{namespace.masters('demo')['metadata']['name']}{container}")
+        wait_until(lambda: namespace.is_restarted("demo"), "the masters are ready again")
+        again = flinkpy("run", "-t", "kubernetes-session", str(program), **options)
+        assert again.returncode == 0, again.stderr
         listed = flinkpy("list", "-a", "-D", "execution.target=kubernetes-session", **options)
         assert "FINISHED" in listed.stdout
     stopped = flinkpy("kubernetes-session", "stop", **options)

@@ -118,11 +118,15 @@ def _objects(
         )
     pod = job_manager_pod(parameters, command, rpc_port, manager_port, is_highly_available=is_highly_available)
     del pod["apiVersion"], pod["kind"]
+    spec: Manifest = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod}
+    if not is_highly_available:
+        # Two masters would not know of each other while one replaces the other.
+        spec["strategy"] = {"type": "Recreate"}
     deployment: Manifest = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": cluster_id, "labels": labels},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod},
+        "spec": spec,
     }
     if owners := _owners(configuration):
         deployment["metadata"] = {**deployment["metadata"], "ownerReferences": owners}
