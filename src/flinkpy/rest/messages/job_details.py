@@ -5,7 +5,7 @@ Source: org.apache.flink.runtime.rest.messages.job.JobDetailsInfo, JobVertexDeta
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -371,9 +371,13 @@ class LogUrlResponse(msgspec.Struct, kw_only=True):
     url: str
 
 
+#: Flink reads these fields as Java's Integer and refuses other numbers as a bad request.
+Integer = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
 class ParallelismBounds(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
-    lower_bound: int = field(name="lowerBound")
-    upper_bound: int = field(name="upperBound")
+    lower_bound: Integer = field(name="lowerBound")
+    upper_bound: Integer = field(name="upperBound")
 
 
 class VertexResourceRequirements(msgspec.Struct, kw_only=True):

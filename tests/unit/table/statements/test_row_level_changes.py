@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -69,11 +70,11 @@ def test_a_table_that_cannot_be_changed_is_named(
 
 
 def test_all_rows_are_truncated_at_once(tables: TableEnvironment, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "d.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "d.db")) as connection, connection:
         connection.execute("CREATE TABLE keyed (k INTEGER PRIMARY KEY, v INTEGER)")
         connection.execute("INSERT INTO keyed VALUES (1, 2)")
     tables.execute_sql("TRUNCATE TABLE keyed")
-    with sqlite3.connect(tmp_path / "d.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "d.db")) as connection:
         assert connection.execute("SELECT COUNT(*) FROM keyed").fetchone() == (0,)
     tables.execute_sql("SET 'execution.runtime-mode' = 'streaming'")
     with pytest.raises(TableProgramError, match="TRUNCATE TABLE statement is not supported for streaming mode now"):
